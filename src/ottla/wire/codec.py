@@ -1,0 +1,480 @@
+"""Messages to bytes and back, for any version, by functions compiled from the message's fields on first use.
+
+Owns: the byte formats of the protocol's types. Never knows: which API a message belongs to, sockets, frames.
+Invariants: bad bytes give `MalformedMessage` and nothing else; no count or length taken from the wire makes a reader
+allocate more than the bytes that are really there.
+
+Consecutive fields of fixed size become one `struct` call, which is what makes a compiled reader several times faster
+than one that walks the description.
+"""
+
+from collections.abc import Callable
+from struct import Struct, pack, unpack_from
+from struct import error as StructError
+from typing import Any, TypeVar
+
+from ottla.base.ports import ByteView
+from ottla.wire.schema import LATEST, Field, Message, Root
+
+Reader = Callable[[memoryview, int], tuple[Any, int]]
+Writer = Callable[[bytearray, Any], None]
+M = TypeVar("M", bound=Message)
+R = TypeVar("R", bound=Root)
+
+FIXED = {
+    "bool": ("?", 1),
+    "int8": ("b", 1),
+    "int16": ("h", 2),
+    "uint16": ("H", 2),
+    "int32": ("i", 4),
+    "uint32": ("I", 4),
+    "int64": ("q", 8),
+    "float64": ("d", 8),
+    "uuid": ("16s", 16),
+}
+
+
+class MalformedMessage(Exception):
+    """Bytes that are no message of the version they claim to be."""
+
+
+def decode(kind: type[R], version: int, data: ByteView, position: int = 0) -> tuple[R, int]:
+    """Read one message; returns it and the position behind it."""
+    view = data if isinstance(data, memoryview) else memoryview(data)
+    try:
+        return reader(kind, version, version >= kind.FLEXIBLE_FROM)(view, position)
+    except (StructError, UnicodeDecodeError, OverflowError) as problem:
+        raise MalformedMessage(f"{kind.__name__} v{version}: {problem}") from None
+
+
+def encode(message: Root, version: int) -> bytearray:
+    """The bytes of one message."""
+    out = bytearray()
+    write(out, message, version)
+    return out
+
+
+def write(out: bytearray, message: Root, version: int) -> None:
+    """Add the bytes of one message to a buffer."""
+    kind = type(message)
+    writer(kind, version, version >= kind.FLEXIBLE_FROM)(out, message)
+
+
+# --- the types that have no fixed size -------------------------------------------------------------------------------
+
+
+def read_varint(b: memoryview, p: int) -> tuple[int, int]:
+    try:
+        value = b[p]
+        p += 1
+        if value < 128:
+            return value, p
+        value &= 127
+        shift = 7
+        while True:
+            byte = b[p]
+            p += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                break
+            shift += 7
+            if shift > 28:
+                raise MalformedMessage("a variable-length number is too long")
+    except IndexError:
+        raise MalformedMessage("the message ends inside a variable-length number") from None
+    if value > 0xFFFFFFFF:
+        raise MalformedMessage("a variable-length number is too large")
+    return value, p
+
+
+def write_varint(o: bytearray, value: int) -> None:
+    while value > 127:
+        o.append(value & 127 | 128)
+        value >>= 7
+    o.append(value)
+
+
+def _slice(b: memoryview, p: int, size: int) -> memoryview:
+    part = b[p : p + size]
+    if len(part) != size:
+        raise MalformedMessage("the message ends inside a field")
+    return part
+
+
+def _non_null(value: Any) -> Any:
+    if value is None:
+        raise MalformedMessage("null where a value is needed")
+    return value
+
+
+def read_string(b: memoryview, p: int) -> tuple[str | None, int]:
+    (size,) = unpack_from(">h", b, p)
+    p += 2
+    if size < 0:
+        return None, p
+    return str(_slice(b, p, size), "utf-8"), p + size
+
+
+def read_compact_string(b: memoryview, p: int) -> tuple[str | None, int]:
+    size, p = read_varint(b, p)
+    if size == 0:
+        return None, p
+    size -= 1
+    return str(_slice(b, p, size), "utf-8"), p + size
+
+
+def read_view(b: memoryview, p: int) -> tuple[memoryview | None, int]:
+    (size,) = unpack_from(">i", b, p)
+    p += 4
+    if size < 0:
+        return None, p
+    return _slice(b, p, size), p + size
+
+
+def read_compact_view(b: memoryview, p: int) -> tuple[memoryview | None, int]:
+    size, p = read_varint(b, p)
+    if size == 0:
+        return None, p
+    size -= 1
+    return _slice(b, p, size), p + size
+
+
+def read_bytes(b: memoryview, p: int) -> tuple[bytes | None, int]:
+    view, p = read_view(b, p)
+    return (None if view is None else bytes(view)), p
+
+
+def read_compact_bytes(b: memoryview, p: int) -> tuple[bytes | None, int]:
+    view, p = read_compact_view(b, p)
+    return (None if view is None else bytes(view)), p
+
+
+def read_count(b: memoryview, p: int) -> tuple[int, int]:
+    """An array's length, -1 for null; never more than the bytes that follow."""
+    (count,) = unpack_from(">i", b, p)
+    p += 4
+    if count > len(b) - p:
+        raise MalformedMessage("an array claims more elements than the message has bytes")
+    return count, p
+
+
+def read_compact_count(b: memoryview, p: int) -> tuple[int, int]:
+    count, p = read_varint(b, p)
+    count -= 1
+    if count > len(b) - p:
+        raise MalformedMessage("an array claims more elements than the message has bytes")
+    return count, p
+
+
+def skip_tags(b: memoryview, p: int) -> int:
+    count, p = read_varint(b, p)
+    for _ in range(count):
+        _, p = read_varint(b, p)
+        size, p = read_varint(b, p)
+        _slice(b, p, size)
+        p += size
+    return p
+
+
+def write_string(o: bytearray, value: str | None) -> None:
+    if value is None:
+        o += b"\xff\xff"
+        return
+    data = value.encode()
+    o += pack(">h", len(data))
+    o += data
+
+
+def write_compact_string(o: bytearray, value: str | None) -> None:
+    if value is None:
+        o.append(0)
+        return
+    data = value.encode()
+    write_varint(o, len(data) + 1)
+    o += data
+
+
+def write_bytes(o: bytearray, value: ByteView | None) -> None:
+    if value is None:
+        o += b"\xff\xff\xff\xff"
+        return
+    o += pack(">i", len(value))
+    o += value
+
+
+def write_compact_bytes(o: bytearray, value: ByteView | None) -> None:
+    if value is None:
+        o.append(0)
+        return
+    write_varint(o, len(value) + 1)
+    o += value
+
+
+def write_count(o: bytearray, count: int) -> None:
+    o += pack(">i", count)
+
+
+def write_compact_count(o: bytearray, count: int) -> None:
+    write_varint(o, count + 1)
+
+
+READERS: dict[tuple[str, bool], Reader] = {
+    ("string", False): read_string,
+    ("string", True): read_compact_string,
+    ("bytes", False): read_bytes,
+    ("bytes", True): read_compact_bytes,
+    ("records", False): read_view,
+    ("records", True): read_compact_view,
+}
+WRITERS: dict[tuple[str, bool], Callable[..., None]] = {
+    ("string", False): write_string,
+    ("string", True): write_compact_string,
+    ("bytes", False): write_bytes,
+    ("bytes", True): write_compact_bytes,
+    ("records", False): write_bytes,
+    ("records", True): write_compact_bytes,
+}
+
+# --- compiling -------------------------------------------------------------------------------------------------------
+
+_readers: dict[tuple[type[Message], int, bool], Reader] = {}
+_writers: dict[tuple[type[Message], int, bool], Writer] = {}
+
+
+def reader(kind: type[Message], version: int, flexible: bool) -> Reader:
+    """The compiled reader of one version."""
+    key = (kind, version, flexible)
+    found = _readers.get(key)
+    if found is None:
+        found = _readers[key] = _ReaderSource(kind, version, flexible).compile()
+    return found
+
+
+def writer(kind: type[Message], version: int, flexible: bool) -> Writer:
+    """The compiled writer of one version."""
+    key = (kind, version, flexible)
+    found = _writers.get(key)
+    if found is None:
+        found = _writers[key] = _WriterSource(kind, version, flexible).compile()
+    return found
+
+
+def _split(kind: type[Message], version: int) -> tuple[list[Field], list[Field]]:
+    plain: list[Field] = []
+    tagged: list[Field] = []
+    for field in kind.FIELDS:
+        if field.first <= version <= field.last:
+            (tagged if field.tag >= 0 and version >= field.tag_from else plain).append(field)
+    return plain, sorted(tagged, key=lambda field: field.tag)
+
+
+class _Source:
+    """Lines of a function being written, and the names it uses."""
+
+    def __init__(self, kind: type[Message], version: int, flexible: bool) -> None:
+        self.kind = kind
+        self.version = version
+        self.flexible = flexible
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {"kind": kind, "varint": read_varint, "slice_": _slice, "non_null": _non_null}
+
+    def name(self, prefix: str, value: Any) -> str:
+        name = f"{prefix}{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def nullable(self, field: Field) -> bool:
+        return self.version >= field.null_from
+
+    def compact(self, field: Field) -> bool:
+        return self.flexible and not field.legacy
+
+    def finish(self, head: str) -> Any:
+        source = "\n".join([head, *("    " + line for line in self.lines)])
+        exec(compile(source, f"<{self.kind.__name__} v{self.version}>", "exec"), self.names)
+        return self.names["function"]
+
+
+class _ReaderSource(_Source):
+    """Writes a function (view, position) -> (message, position)."""
+
+    def compile(self) -> Reader:
+        plain, tagged = _split(self.kind, self.version)
+        run: list[Field] = []
+        for field in plain:
+            if field.kind in FIXED and not field.array:
+                run.append(field)
+                continue
+            self.fixed(run)
+            self.field(field, f"v_{field.name}", "")
+        self.fixed(run)
+        arguments = [f"{field.name}=v_{field.name}" for field in plain]
+        if self.flexible and tagged:
+            self.tags(tagged)
+            arguments.append("**tags")
+        elif self.flexible:
+            self.lines.append(f"p = {self.name('skip', skip_tags)}(b, p) if b[p:p + 1] != b'\\0' else p + 1")
+        self.lines.append(f"return kind({', '.join(arguments)}), p")
+        function: Reader = self.finish("def function(b, p):")
+        return function
+
+    def fixed(self, run: list[Field]) -> None:
+        if not run:
+            return
+        layout = Struct(">" + "".join(FIXED[str(field.kind)][0] for field in run))
+        targets = ", ".join(f"v_{field.name}" for field in run)
+        self.lines.append(f"{targets}, = {self.name('s', layout.unpack_from)}(b, p); p += {layout.size}")
+        run.clear()
+
+    def value(self, field: Field, target: str) -> str:
+        """An assignment of one non-array value and the new position."""
+        kind = field.kind
+        if isinstance(kind, str):
+            if kind in FIXED:
+                layout = Struct(">" + FIXED[kind][0])
+                return f"({target},) = {self.name('s', layout.unpack_from)}(b, p); p += {layout.size}"
+            return f"{target}, p = {self.name('r', READERS[kind, self.compact(field)])}(b, p)"
+        return f"{target}, p = {self.name('r', reader(kind, self.version, self.flexible))}(b, p)"
+
+    def field(self, field: Field, target: str, indent: str) -> None:
+        add = self.lines.append
+        nullable = self.nullable(field)
+        if not field.array:
+            if not isinstance(field.kind, str) and nullable:
+                marker = self.name("s", Struct(">b").unpack_from)
+                add(f"{indent}({target}_mark,) = {marker}(b, p); p += 1")
+                add(f"{indent}{target} = None")
+                add(f"{indent}if {target}_mark >= 0:")
+                add(f"{indent}    {self.value(field, target)}")
+                return
+            add(indent + self.value(field, target))
+            if isinstance(field.kind, str) and field.kind not in FIXED and not nullable:
+                add(f"{indent}if {target} is None: non_null({target})")
+            return
+        count = self.name("n", read_compact_count if self.flexible else read_count)
+        add(f"{indent}n, p = {count}(b, p)")
+        add(f"{indent}if n < 0:")
+        add(f"{indent}    {target} = None" if nullable else f"{indent}    non_null(None)")
+        add(f"{indent}else:")
+        if isinstance(field.kind, str) and field.kind in FIXED:
+            code, size = FIXED[field.kind]
+            unpack = self.name("u", unpack_from)
+            add(f"{indent}    slice_(b, p, n * {size})")
+            if field.kind == "uuid":
+                add(f"{indent}    {target} = [bytes(b[q:q + 16]) for q in range(p, p + n * 16, 16)]")
+            else:
+                add(f"{indent}    {target} = list({unpack}(f'>{{n}}{code}', b, p))")
+            add(f"{indent}    p += n * {size}")
+            return
+        add(f"{indent}    {target} = []")
+        add(f"{indent}    for _ in range(n):")
+        add(f"{indent}        {self.value(field, 'x')}")
+        if isinstance(field.kind, str):
+            add(f"{indent}        if x is None: non_null(x)")
+        add(f"{indent}        {target}.append(x)")
+
+    def tags(self, tagged: list[Field]) -> None:
+        add = self.lines.append
+        add("tags = {}")
+        add("t, p = varint(b, p)")
+        add("for _ in range(t):")
+        add("    tag, p = varint(b, p)")
+        add("    size, p = varint(b, p)")
+        add("    slice_(b, p, size)")
+        add("    after = p + size")
+        for position, field in enumerate(tagged):
+            add(f"    {'if' if position == 0 else 'elif'} tag == {field.tag}:")
+            self.field(field, "value", "        ")
+            add(f"        tags['{field.name}'] = value")
+        add("    p = after")
+
+
+class _WriterSource(_Source):
+    """Writes a function (buffer, message) that appends."""
+
+    def compile(self) -> Writer:
+        plain, tagged = _split(self.kind, self.version)
+        self.names["write_varint"] = write_varint
+        run: list[Field] = []
+        for field in plain:
+            if field.kind in FIXED and not field.array:
+                run.append(field)
+                continue
+            self.fixed(run)
+            self.field(field, f"m.{field.name}", "", "o")
+        self.fixed(run)
+        if self.flexible and tagged:
+            self.tags(tagged)
+        elif self.flexible:
+            self.lines.append("o.append(0)")
+        if not self.lines:
+            self.lines.append("pass")
+        function: Writer = self.finish("def function(o, m):")
+        return function
+
+    def fixed(self, run: list[Field]) -> None:
+        if not run:
+            return
+        layout = Struct(">" + "".join(FIXED[str(field.kind)][0] for field in run))
+        values = ", ".join(f"m.{field.name}" for field in run)
+        self.lines.append(f"o += {self.name('s', layout.pack)}({values})")
+        run.clear()
+
+    def value(self, field: Field, source: str, out: str) -> str:
+        kind = field.kind
+        if isinstance(kind, str):
+            if kind in FIXED:
+                return f"{out} += {self.name('s', Struct('>' + FIXED[kind][0]).pack)}({source})"
+            return f"{self.name('w', WRITERS[kind, self.compact(field)])}({out}, {source})"
+        return f"{self.name('w', writer(kind, self.version, self.flexible))}({out}, {source})"
+
+    def field(self, field: Field, source: str, indent: str, out: str) -> None:
+        add = self.lines.append
+        nullable = self.nullable(field)
+        if not field.array:
+            if not isinstance(field.kind, str) and nullable:
+                add(f"{indent}if {source} is None: {out}.append(255)")
+                add(f"{indent}else:")
+                add(f"{indent}    {out}.append(1)")
+                add(f"{indent}    {self.value(field, source, out)}")
+                return
+            if isinstance(field.kind, str) and field.kind not in FIXED and not nullable:
+                # A null here would be read as garbage by every client: fail in the broker, where it can be found.
+                add(f"{indent}assert {source} is not None, '{self.kind.__name__}.{field.name}'")
+            add(indent + self.value(field, source, out))
+            return
+        count = self.name("n", write_compact_count if self.flexible else write_count)
+        add(f"{indent}a = {source}")
+        add(f"{indent}if a is None:")
+        if nullable:
+            add(f"{indent}    {count}({out}, -1)")
+        else:
+            add(f"{indent}    {count}({out}, 0)")
+        add(f"{indent}else:")
+        add(f"{indent}    {count}({out}, len(a))")
+        if isinstance(field.kind, str) and field.kind in FIXED and field.kind != "uuid":
+            add(f"{indent}    {out} += {self.name('k', pack)}(f'>{{len(a)}}{FIXED[field.kind][0]}', *a)")
+        else:
+            add(f"{indent}    for x in a:")
+            add(f"{indent}        {self.value(field, 'x', out)}")
+
+    def tags(self, tagged: list[Field]) -> None:
+        add = self.lines.append
+        add("tags = []")
+        for field in tagged:
+            if field.array:
+                add(f"if m.{field.name} is not None:" if field.default is None else f"if m.{field.name}:")
+            else:
+                add(f"if m.{field.name} != {self.name('d', _default(field))}:")
+            add("    part = bytearray()")
+            self.field(field, f"m.{field.name}", "    ", "part")
+            add(f"    tags.append(({field.tag}, part))")
+        add("write_varint(o, len(tags))")
+        add("for tag, part in tags:")
+        add("    write_varint(o, tag); write_varint(o, len(part)); o += part")
+
+
+def _default(field: Field) -> Any:
+    if not isinstance(field.kind, str) and field.null_from > LATEST:
+        return field.kind()
+    return field.default

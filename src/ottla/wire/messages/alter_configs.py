@@ -1,0 +1,118 @@
+"""AlterConfigs: request and response. Generated from Kafka 4.3.1's schemas by scripts/generate_messages.py."""
+
+from collections.abc import Sequence
+
+from ottla.wire.schema import Field, Message, Root
+
+
+class AlterableConfig(Message):
+    __slots__ = (
+        "name",
+        "value",
+    )
+    FIELDS = (
+        Field("name", "string", default=""),
+        Field("value", "string", null_from=0, default=""),
+    )
+
+    def __init__(
+        self,
+        name: str = "",
+        value: str | None = "",
+    ) -> None:
+        self.name = name
+        self.value = value
+
+
+class AlterConfigsResource(Message):
+    __slots__ = (
+        "configs",
+        "resource_name",
+        "resource_type",
+    )
+    FIELDS = (
+        Field("resource_type", "int8", default=0),
+        Field("resource_name", "string", default=""),
+        Field("configs", AlterableConfig, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        resource_type: int = 0,
+        resource_name: str = "",
+        configs: Sequence[AlterableConfig] = (),
+    ) -> None:
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+        self.configs = configs
+
+
+class AlterConfigsRequest(Root):
+    __slots__ = (
+        "resources",
+        "validate_only",
+    )
+    KEY = 33
+    VERSIONS = (0, 2)
+    FLEXIBLE_FROM = 2
+    FIELDS = (
+        Field("resources", AlterConfigsResource, array=True, default=()),
+        Field("validate_only", "bool", default=False),
+    )
+
+    def __init__(
+        self,
+        resources: Sequence[AlterConfigsResource] = (),
+        validate_only: bool = False,
+    ) -> None:
+        self.resources = resources
+        self.validate_only = validate_only
+
+
+class AlterConfigsResourceResponse(Message):
+    __slots__ = (
+        "error_code",
+        "error_message",
+        "resource_name",
+        "resource_type",
+    )
+    FIELDS = (
+        Field("error_code", "int16", default=0),
+        Field("error_message", "string", null_from=0, default=""),
+        Field("resource_type", "int8", default=0),
+        Field("resource_name", "string", default=""),
+    )
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        error_message: str | None = "",
+        resource_type: int = 0,
+        resource_name: str = "",
+    ) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+
+
+class AlterConfigsResponse(Root):
+    __slots__ = (
+        "responses",
+        "throttle_time_ms",
+    )
+    KEY = 33
+    VERSIONS = (0, 2)
+    FLEXIBLE_FROM = 2
+    FIELDS = (
+        Field("throttle_time_ms", "int32", default=0),
+        Field("responses", AlterConfigsResourceResponse, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        responses: Sequence[AlterConfigsResourceResponse] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.responses = responses

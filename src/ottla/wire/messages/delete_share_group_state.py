@@ -1,0 +1,114 @@
+"""DeleteShareGroupState: request and response. Generated from Kafka 4.3.1's schemas by scripts/generate_messages.py."""
+
+from collections.abc import Sequence
+
+from ottla.base.vocabulary import NO_TOPIC_ID as NO_ID
+from ottla.wire.schema import Field, Message, Root
+
+
+class PartitionData(Message):
+    __slots__ = ("partition",)
+    FIELDS = (Field("partition", "int32", default=0),)
+
+    def __init__(
+        self,
+        partition: int = 0,
+    ) -> None:
+        self.partition = partition
+
+
+class DeleteStateData(Message):
+    __slots__ = (
+        "partitions",
+        "topic_id",
+    )
+    FIELDS = (
+        Field("topic_id", "uuid", default=NO_ID),
+        Field("partitions", PartitionData, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        topic_id: bytes = NO_ID,
+        partitions: Sequence[PartitionData] = (),
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions = partitions
+
+
+class DeleteShareGroupStateRequest(Root):
+    __slots__ = (
+        "group_id",
+        "topics",
+    )
+    KEY = 86
+    VERSIONS = (0, 0)
+    FLEXIBLE_FROM = 0
+    FIELDS = (
+        Field("group_id", "string", default=""),
+        Field("topics", DeleteStateData, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        group_id: str = "",
+        topics: Sequence[DeleteStateData] = (),
+    ) -> None:
+        self.group_id = group_id
+        self.topics = topics
+
+
+class PartitionResult(Message):
+    __slots__ = (
+        "error_code",
+        "error_message",
+        "partition",
+    )
+    FIELDS = (
+        Field("partition", "int32", default=0),
+        Field("error_code", "int16", default=0),
+        Field("error_message", "string", null_from=0),
+    )
+
+    def __init__(
+        self,
+        partition: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+    ) -> None:
+        self.partition = partition
+        self.error_code = error_code
+        self.error_message = error_message
+
+
+class DeleteStateResult(Message):
+    __slots__ = (
+        "partitions",
+        "topic_id",
+    )
+    FIELDS = (
+        Field("topic_id", "uuid", default=NO_ID),
+        Field("partitions", PartitionResult, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        topic_id: bytes = NO_ID,
+        partitions: Sequence[PartitionResult] = (),
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions = partitions
+
+
+class DeleteShareGroupStateResponse(Root):
+    __slots__ = ("results",)
+    KEY = 86
+    VERSIONS = (0, 0)
+    FLEXIBLE_FROM = 0
+    FIELDS = (Field("results", DeleteStateResult, array=True, default=()),)
+
+    def __init__(
+        self,
+        results: Sequence[DeleteStateResult] = (),
+    ) -> None:
+        self.results = results

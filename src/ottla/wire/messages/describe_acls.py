@@ -1,0 +1,131 @@
+"""DescribeAcls: request and response. Generated from Kafka 4.3.1's schemas by scripts/generate_messages.py."""
+
+from collections.abc import Sequence
+
+from ottla.wire.schema import Field, Message, Root
+
+
+class DescribeAclsRequest(Root):
+    __slots__ = (
+        "host_filter",
+        "operation",
+        "pattern_type_filter",
+        "permission_type",
+        "principal_filter",
+        "resource_name_filter",
+        "resource_type_filter",
+    )
+    KEY = 29
+    VERSIONS = (1, 3)
+    FLEXIBLE_FROM = 2
+    FIELDS = (
+        Field("resource_type_filter", "int8", default=0),
+        Field("resource_name_filter", "string", null_from=0, default=""),
+        Field("pattern_type_filter", "int8", first=1, default=3),
+        Field("principal_filter", "string", null_from=0, default=""),
+        Field("host_filter", "string", null_from=0, default=""),
+        Field("operation", "int8", default=0),
+        Field("permission_type", "int8", default=0),
+    )
+
+    def __init__(
+        self,
+        resource_type_filter: int = 0,
+        resource_name_filter: str | None = "",
+        pattern_type_filter: int = 3,
+        principal_filter: str | None = "",
+        host_filter: str | None = "",
+        operation: int = 0,
+        permission_type: int = 0,
+    ) -> None:
+        self.resource_type_filter = resource_type_filter
+        self.resource_name_filter = resource_name_filter
+        self.pattern_type_filter = pattern_type_filter
+        self.principal_filter = principal_filter
+        self.host_filter = host_filter
+        self.operation = operation
+        self.permission_type = permission_type
+
+
+class AclDescription(Message):
+    __slots__ = (
+        "host",
+        "operation",
+        "permission_type",
+        "principal",
+    )
+    FIELDS = (
+        Field("principal", "string", default=""),
+        Field("host", "string", default=""),
+        Field("operation", "int8", default=0),
+        Field("permission_type", "int8", default=0),
+    )
+
+    def __init__(
+        self,
+        principal: str = "",
+        host: str = "",
+        operation: int = 0,
+        permission_type: int = 0,
+    ) -> None:
+        self.principal = principal
+        self.host = host
+        self.operation = operation
+        self.permission_type = permission_type
+
+
+class DescribeAclsResource(Message):
+    __slots__ = (
+        "acls",
+        "pattern_type",
+        "resource_name",
+        "resource_type",
+    )
+    FIELDS = (
+        Field("resource_type", "int8", default=0),
+        Field("resource_name", "string", default=""),
+        Field("pattern_type", "int8", first=1, default=3),
+        Field("acls", AclDescription, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        resource_type: int = 0,
+        resource_name: str = "",
+        pattern_type: int = 3,
+        acls: Sequence[AclDescription] = (),
+    ) -> None:
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+        self.pattern_type = pattern_type
+        self.acls = acls
+
+
+class DescribeAclsResponse(Root):
+    __slots__ = (
+        "error_code",
+        "error_message",
+        "resources",
+        "throttle_time_ms",
+    )
+    KEY = 29
+    VERSIONS = (1, 3)
+    FLEXIBLE_FROM = 2
+    FIELDS = (
+        Field("throttle_time_ms", "int32", default=0),
+        Field("error_code", "int16", default=0),
+        Field("error_message", "string", null_from=0, default=""),
+        Field("resources", DescribeAclsResource, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = "",
+        resources: Sequence[DescribeAclsResource] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.resources = resources

@@ -1,0 +1,219 @@
+"""EndQuorumEpoch: request and response. Generated from Kafka 4.3.1's schemas by scripts/generate_messages.py."""
+
+from collections.abc import Sequence
+
+from ottla.base.vocabulary import NO_TOPIC_ID as NO_ID
+from ottla.wire.schema import Field, Message, Root
+
+
+class ReplicaInfo(Message):
+    __slots__ = (
+        "candidate_directory_id",
+        "candidate_id",
+    )
+    FIELDS = (
+        Field("candidate_id", "int32", first=1, default=0),
+        Field("candidate_directory_id", "uuid", first=1, default=NO_ID),
+    )
+
+    def __init__(
+        self,
+        candidate_id: int = 0,
+        candidate_directory_id: bytes = NO_ID,
+    ) -> None:
+        self.candidate_id = candidate_id
+        self.candidate_directory_id = candidate_directory_id
+
+
+class PartitionData(Message):
+    __slots__ = (
+        "leader_epoch",
+        "leader_id",
+        "partition_index",
+        "preferred_candidates",
+        "preferred_successors",
+    )
+    FIELDS = (
+        Field("partition_index", "int32", default=0),
+        Field("leader_id", "int32", default=0),
+        Field("leader_epoch", "int32", default=0),
+        Field("preferred_successors", "int32", array=True, last=0, default=()),
+        Field("preferred_candidates", ReplicaInfo, array=True, first=1, default=()),
+    )
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        leader_id: int = 0,
+        leader_epoch: int = 0,
+        preferred_successors: Sequence[int] = (),
+        preferred_candidates: Sequence[ReplicaInfo] = (),
+    ) -> None:
+        self.partition_index = partition_index
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.preferred_successors = preferred_successors
+        self.preferred_candidates = preferred_candidates
+
+
+class TopicData(Message):
+    __slots__ = (
+        "partitions",
+        "topic_name",
+    )
+    FIELDS = (
+        Field("topic_name", "string", default=""),
+        Field("partitions", PartitionData, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        topic_name: str = "",
+        partitions: Sequence[PartitionData] = (),
+    ) -> None:
+        self.topic_name = topic_name
+        self.partitions = partitions
+
+
+class LeaderEndpoint(Message):
+    __slots__ = (
+        "host",
+        "name",
+        "port",
+    )
+    FIELDS = (
+        Field("name", "string", first=1, default=""),
+        Field("host", "string", first=1, default=""),
+        Field("port", "uint16", first=1, default=0),
+    )
+
+    def __init__(
+        self,
+        name: str = "",
+        host: str = "",
+        port: int = 0,
+    ) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
+
+
+class EndQuorumEpochRequest(Root):
+    __slots__ = (
+        "cluster_id",
+        "leader_endpoints",
+        "topics",
+    )
+    KEY = 54
+    VERSIONS = (0, 1)
+    FLEXIBLE_FROM = 1
+    FIELDS = (
+        Field("cluster_id", "string", null_from=0),
+        Field("topics", TopicData, array=True, default=()),
+        Field("leader_endpoints", LeaderEndpoint, array=True, first=1, default=()),
+    )
+
+    def __init__(
+        self,
+        cluster_id: str | None = None,
+        topics: Sequence[TopicData] = (),
+        leader_endpoints: Sequence[LeaderEndpoint] = (),
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.topics = topics
+        self.leader_endpoints = leader_endpoints
+
+
+class ResponsePartitionData(Message):
+    __slots__ = (
+        "error_code",
+        "leader_epoch",
+        "leader_id",
+        "partition_index",
+    )
+    FIELDS = (
+        Field("partition_index", "int32", default=0),
+        Field("error_code", "int16", default=0),
+        Field("leader_id", "int32", default=0),
+        Field("leader_epoch", "int32", default=0),
+    )
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        error_code: int = 0,
+        leader_id: int = 0,
+        leader_epoch: int = 0,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+
+
+class ResponseTopicData(Message):
+    __slots__ = (
+        "partitions",
+        "topic_name",
+    )
+    FIELDS = (
+        Field("topic_name", "string", default=""),
+        Field("partitions", ResponsePartitionData, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        topic_name: str = "",
+        partitions: Sequence[ResponsePartitionData] = (),
+    ) -> None:
+        self.topic_name = topic_name
+        self.partitions = partitions
+
+
+class NodeEndpoint(Message):
+    __slots__ = (
+        "host",
+        "node_id",
+        "port",
+    )
+    FIELDS = (
+        Field("node_id", "int32", first=1, default=0),
+        Field("host", "string", first=1, default=""),
+        Field("port", "uint16", first=1, default=0),
+    )
+
+    def __init__(
+        self,
+        node_id: int = 0,
+        host: str = "",
+        port: int = 0,
+    ) -> None:
+        self.node_id = node_id
+        self.host = host
+        self.port = port
+
+
+class EndQuorumEpochResponse(Root):
+    __slots__ = (
+        "error_code",
+        "node_endpoints",
+        "topics",
+    )
+    KEY = 54
+    VERSIONS = (0, 1)
+    FLEXIBLE_FROM = 1
+    FIELDS = (
+        Field("error_code", "int16", default=0),
+        Field("topics", ResponseTopicData, array=True, default=()),
+        Field("node_endpoints", NodeEndpoint, array=True, first=1, tag=0, tag_from=1, default=()),
+    )
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        topics: Sequence[ResponseTopicData] = (),
+        node_endpoints: Sequence[NodeEndpoint] = (),
+    ) -> None:
+        self.error_code = error_code
+        self.topics = topics
+        self.node_endpoints = node_endpoints

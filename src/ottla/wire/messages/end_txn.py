@@ -1,0 +1,63 @@
+"""EndTxn: request and response. Generated from Kafka 4.3.1's schemas by scripts/generate_messages.py."""
+
+from ottla.wire.schema import Field, Root
+
+
+class EndTxnRequest(Root):
+    __slots__ = (
+        "committed",
+        "producer_epoch",
+        "producer_id",
+        "transactional_id",
+    )
+    KEY = 26
+    VERSIONS = (0, 5)
+    FLEXIBLE_FROM = 3
+    FIELDS = (
+        Field("transactional_id", "string", default=""),
+        Field("producer_id", "int64", default=0),
+        Field("producer_epoch", "int16", default=0),
+        Field("committed", "bool", default=False),
+    )
+
+    def __init__(
+        self,
+        transactional_id: str = "",
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        committed: bool = False,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.committed = committed
+
+
+class EndTxnResponse(Root):
+    __slots__ = (
+        "error_code",
+        "producer_epoch",
+        "producer_id",
+        "throttle_time_ms",
+    )
+    KEY = 26
+    VERSIONS = (0, 5)
+    FLEXIBLE_FROM = 3
+    FIELDS = (
+        Field("throttle_time_ms", "int32", default=0),
+        Field("error_code", "int16", default=0),
+        Field("producer_id", "int64", first=5, default=-1),
+        Field("producer_epoch", "int16", first=5, default=-1),
+    )
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch

@@ -1,0 +1,322 @@
+"""ShareFetch: request and response. Generated from Kafka 4.3.1's schemas by scripts/generate_messages.py."""
+
+from collections.abc import Sequence
+
+from ottla.base.ports import ByteView
+from ottla.base.vocabulary import NO_TOPIC_ID as NO_ID
+from ottla.wire.schema import Field, Message, Root
+
+
+class AcknowledgementBatch(Message):
+    __slots__ = (
+        "acknowledge_types",
+        "first_offset",
+        "last_offset",
+    )
+    FIELDS = (
+        Field("first_offset", "int64", default=0),
+        Field("last_offset", "int64", default=0),
+        Field("acknowledge_types", "int8", array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        first_offset: int = 0,
+        last_offset: int = 0,
+        acknowledge_types: Sequence[int] = (),
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.acknowledge_types = acknowledge_types
+
+
+class FetchPartition(Message):
+    __slots__ = (
+        "acknowledgement_batches",
+        "partition_index",
+        "partition_max_bytes",
+    )
+    FIELDS = (
+        Field("partition_index", "int32", default=0),
+        Field("partition_max_bytes", "int32", last=0, default=0),
+        Field("acknowledgement_batches", AcknowledgementBatch, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        partition_max_bytes: int = 0,
+        acknowledgement_batches: Sequence[AcknowledgementBatch] = (),
+    ) -> None:
+        self.partition_index = partition_index
+        self.partition_max_bytes = partition_max_bytes
+        self.acknowledgement_batches = acknowledgement_batches
+
+
+class FetchTopic(Message):
+    __slots__ = (
+        "partitions",
+        "topic_id",
+    )
+    FIELDS = (
+        Field("topic_id", "uuid", default=NO_ID),
+        Field("partitions", FetchPartition, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        topic_id: bytes = NO_ID,
+        partitions: Sequence[FetchPartition] = (),
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions = partitions
+
+
+class ForgottenTopic(Message):
+    __slots__ = (
+        "partitions",
+        "topic_id",
+    )
+    FIELDS = (
+        Field("topic_id", "uuid", default=NO_ID),
+        Field("partitions", "int32", array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        topic_id: bytes = NO_ID,
+        partitions: Sequence[int] = (),
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions = partitions
+
+
+class ShareFetchRequest(Root):
+    __slots__ = (
+        "batch_size",
+        "forgotten_topics_data",
+        "group_id",
+        "is_renew_ack",
+        "max_bytes",
+        "max_records",
+        "max_wait_ms",
+        "member_id",
+        "min_bytes",
+        "share_acquire_mode",
+        "share_session_epoch",
+        "topics",
+    )
+    KEY = 78
+    VERSIONS = (1, 2)
+    FLEXIBLE_FROM = 0
+    FIELDS = (
+        Field("group_id", "string", null_from=0),
+        Field("member_id", "string", null_from=0, default=""),
+        Field("share_session_epoch", "int32", default=0),
+        Field("max_wait_ms", "int32", default=0),
+        Field("min_bytes", "int32", default=0),
+        Field("max_bytes", "int32", default=2147483647),
+        Field("max_records", "int32", first=1, default=0),
+        Field("batch_size", "int32", first=1, default=0),
+        Field("share_acquire_mode", "int8", first=2, default=0),
+        Field("is_renew_ack", "bool", first=2, default=False),
+        Field("topics", FetchTopic, array=True, default=()),
+        Field("forgotten_topics_data", ForgottenTopic, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        group_id: str | None = None,
+        member_id: str | None = "",
+        share_session_epoch: int = 0,
+        max_wait_ms: int = 0,
+        min_bytes: int = 0,
+        max_bytes: int = 2147483647,
+        max_records: int = 0,
+        batch_size: int = 0,
+        share_acquire_mode: int = 0,
+        is_renew_ack: bool = False,
+        topics: Sequence[FetchTopic] = (),
+        forgotten_topics_data: Sequence[ForgottenTopic] = (),
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.share_session_epoch = share_session_epoch
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.max_records = max_records
+        self.batch_size = batch_size
+        self.share_acquire_mode = share_acquire_mode
+        self.is_renew_ack = is_renew_ack
+        self.topics = topics
+        self.forgotten_topics_data = forgotten_topics_data
+
+
+class LeaderIdAndEpoch(Message):
+    __slots__ = (
+        "leader_epoch",
+        "leader_id",
+    )
+    FIELDS = (
+        Field("leader_id", "int32", default=0),
+        Field("leader_epoch", "int32", default=0),
+    )
+
+    def __init__(
+        self,
+        leader_id: int = 0,
+        leader_epoch: int = 0,
+    ) -> None:
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+
+
+class AcquiredRecords(Message):
+    __slots__ = (
+        "delivery_count",
+        "first_offset",
+        "last_offset",
+    )
+    FIELDS = (
+        Field("first_offset", "int64", default=0),
+        Field("last_offset", "int64", default=0),
+        Field("delivery_count", "int16", default=0),
+    )
+
+    def __init__(
+        self,
+        first_offset: int = 0,
+        last_offset: int = 0,
+        delivery_count: int = 0,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.delivery_count = delivery_count
+
+
+class PartitionData(Message):
+    __slots__ = (
+        "acknowledge_error_code",
+        "acknowledge_error_message",
+        "acquired_records",
+        "current_leader",
+        "error_code",
+        "error_message",
+        "partition_index",
+        "records",
+    )
+    FIELDS = (
+        Field("partition_index", "int32", default=0),
+        Field("error_code", "int16", default=0),
+        Field("error_message", "string", null_from=0),
+        Field("acknowledge_error_code", "int16", default=0),
+        Field("acknowledge_error_message", "string", null_from=0),
+        Field("current_leader", LeaderIdAndEpoch),
+        Field("records", "records", null_from=0, default=b""),
+        Field("acquired_records", AcquiredRecords, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        acknowledge_error_code: int = 0,
+        acknowledge_error_message: str | None = None,
+        current_leader: LeaderIdAndEpoch | None = None,
+        records: ByteView | None = b"",
+        acquired_records: Sequence[AcquiredRecords] = (),
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.error_message = error_message
+        self.acknowledge_error_code = acknowledge_error_code
+        self.acknowledge_error_message = acknowledge_error_message
+        self.current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch() if current_leader is None else current_leader
+        self.records = records
+        self.acquired_records = acquired_records
+
+
+class ShareFetchableTopicResponse(Message):
+    __slots__ = (
+        "partitions",
+        "topic_id",
+    )
+    FIELDS = (
+        Field("topic_id", "uuid", default=NO_ID),
+        Field("partitions", PartitionData, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        topic_id: bytes = NO_ID,
+        partitions: Sequence[PartitionData] = (),
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions = partitions
+
+
+class NodeEndpoint(Message):
+    __slots__ = (
+        "host",
+        "node_id",
+        "port",
+        "rack",
+    )
+    FIELDS = (
+        Field("node_id", "int32", default=0),
+        Field("host", "string", default=""),
+        Field("port", "int32", default=0),
+        Field("rack", "string", null_from=0),
+    )
+
+    def __init__(
+        self,
+        node_id: int = 0,
+        host: str = "",
+        port: int = 0,
+        rack: str | None = None,
+    ) -> None:
+        self.node_id = node_id
+        self.host = host
+        self.port = port
+        self.rack = rack
+
+
+class ShareFetchResponse(Root):
+    __slots__ = (
+        "acquisition_lock_timeout_ms",
+        "error_code",
+        "error_message",
+        "node_endpoints",
+        "responses",
+        "throttle_time_ms",
+    )
+    KEY = 78
+    VERSIONS = (1, 2)
+    FLEXIBLE_FROM = 0
+    FIELDS = (
+        Field("throttle_time_ms", "int32", default=0),
+        Field("error_code", "int16", default=0),
+        Field("error_message", "string", null_from=0),
+        Field("acquisition_lock_timeout_ms", "int32", first=1, default=0),
+        Field("responses", ShareFetchableTopicResponse, array=True, default=()),
+        Field("node_endpoints", NodeEndpoint, array=True, default=()),
+    )
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        acquisition_lock_timeout_ms: int = 0,
+        responses: Sequence[ShareFetchableTopicResponse] = (),
+        node_endpoints: Sequence[NodeEndpoint] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.acquisition_lock_timeout_ms = acquisition_lock_timeout_ms
+        self.responses = responses
+        self.node_endpoints = node_endpoints

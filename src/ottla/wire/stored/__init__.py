@@ -1,0 +1,1 @@
+"""Messages that Kafka stores in logs and files."""
