@@ -1,0 +1,46 @@
+"""Brokers for the tests that need a real process."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from support.brokers import SETTINGS, Broker, broker_under_test
+from support.kafka import RealKafka
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The broker that the client tests share."""
+    with broker_under_test(tmp_path_factory.mktemp("shared") / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def start_broker(tmp_path: Path) -> Callable[[Mapping[str, str]], AbstractContextManager[Broker]]:
+    """Starts a broker of the test's own, with the settings it asks for."""
+    numbers = iter(range(100))
+
+    def start(settings: Mapping[str, str]) -> AbstractContextManager[Broker]:
+        return broker_under_test(tmp_path / f"own{next(numbers)}", settings)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def real_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
+    """The oracle: one real Kafka for the whole session, started when the first test asks for it."""
+    with RealKafka(tmp_path_factory.mktemp("oracle") / "lab", SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic name nobody else uses; the test that wants the topic creates it."""
+    sentence = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")
+    return f"{sentence[:80]}-{uuid.uuid4().hex[:8]}"
