@@ -16,14 +16,14 @@ from ottla.wire.schema import Field, Message, Root
 
 CASES = [
     (api, kind, version)
-    for _, api, module in APIS
+    for _, api, module, *_ in APIS
     for kind in ("Request", "Response")
     for version in range(
         getattr(import_module(f"ottla.wire.messages.{module}"), api + kind).VERSIONS[0],
         getattr(import_module(f"ottla.wire.messages.{module}"), api + kind).VERSIONS[1] + 1,
     )
 ]
-MODULES = {api: module for _, api, module in APIS}
+MODULES = {api: module for _, api, module, *_ in APIS}
 
 
 def value(field: Field, version: int, chance: random.Random) -> Any:

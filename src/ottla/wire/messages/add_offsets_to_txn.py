@@ -5,10 +5,10 @@ from ottla.wire.schema import Field, Root
 
 class AddOffsetsToTxnRequest(Root):
     __slots__ = (
-        "group_id",
-        "producer_epoch",
-        "producer_id",
         "transactional_id",
+        "producer_id",
+        "producer_epoch",
+        "group_id",
     )
     KEY = 25
     VERSIONS = (0, 4)
@@ -35,8 +35,8 @@ class AddOffsetsToTxnRequest(Root):
 
 class AddOffsetsToTxnResponse(Root):
     __slots__ = (
-        "error_code",
         "throttle_time_ms",
+        "error_code",
     )
     KEY = 25
     VERSIONS = (0, 4)

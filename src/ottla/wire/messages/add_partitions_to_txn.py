@@ -26,11 +26,11 @@ class AddPartitionsToTxnTopic(Message):
 
 class AddPartitionsToTxnTransaction(Message):
     __slots__ = (
-        "producer_epoch",
-        "producer_id",
-        "topics",
         "transactional_id",
+        "producer_id",
+        "producer_epoch",
         "verify_only",
+        "topics",
     )
     FIELDS = (
         Field("transactional_id", "string", first=4, default=""),
@@ -58,10 +58,10 @@ class AddPartitionsToTxnTransaction(Message):
 class AddPartitionsToTxnRequest(Root):
     __slots__ = (
         "transactions",
-        "v3_and_below_producer_epoch",
-        "v3_and_below_producer_id",
-        "v3_and_below_topics",
         "v3_and_below_transactional_id",
+        "v3_and_below_producer_id",
+        "v3_and_below_producer_epoch",
+        "v3_and_below_topics",
     )
     KEY = 24
     VERSIONS = (0, 5)
@@ -91,8 +91,8 @@ class AddPartitionsToTxnRequest(Root):
 
 class AddPartitionsToTxnPartitionResult(Message):
     __slots__ = (
-        "partition_error_code",
         "partition_index",
+        "partition_error_code",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -129,8 +129,8 @@ class AddPartitionsToTxnTopicResult(Message):
 
 class AddPartitionsToTxnResult(Message):
     __slots__ = (
-        "topic_results",
         "transactional_id",
+        "topic_results",
     )
     FIELDS = (
         Field("transactional_id", "string", first=4, default=""),
@@ -148,10 +148,10 @@ class AddPartitionsToTxnResult(Message):
 
 class AddPartitionsToTxnResponse(Root):
     __slots__ = (
-        "error_code",
-        "results_by_topic_v3_and_below",
-        "results_by_transaction",
         "throttle_time_ms",
+        "error_code",
+        "results_by_transaction",
+        "results_by_topic_v3_and_below",
     )
     KEY = 24
     VERSIONS = (0, 5)

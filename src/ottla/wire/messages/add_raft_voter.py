@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class Listener(Message):
     __slots__ = (
-        "host",
         "name",
+        "host",
         "port",
     )
     FIELDS = (
@@ -31,12 +31,12 @@ class Listener(Message):
 
 class AddRaftVoterRequest(Root):
     __slots__ = (
-        "ack_when_committed",
         "cluster_id",
-        "listeners",
         "timeout_ms",
-        "voter_directory_id",
         "voter_id",
+        "voter_directory_id",
+        "listeners",
+        "ack_when_committed",
     )
     KEY = 80
     VERSIONS = (0, 1)
@@ -69,9 +69,9 @@ class AddRaftVoterRequest(Root):
 
 class AddRaftVoterResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "throttle_time_ms",
     )
     KEY = 80
     VERSIONS = (0, 1)

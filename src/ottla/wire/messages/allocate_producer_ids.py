@@ -5,8 +5,8 @@ from ottla.wire.schema import Field, Root
 
 class AllocateProducerIdsRequest(Root):
     __slots__ = (
-        "broker_epoch",
         "broker_id",
+        "broker_epoch",
     )
     KEY = 67
     VERSIONS = (0, 0)
@@ -27,10 +27,10 @@ class AllocateProducerIdsRequest(Root):
 
 class AllocateProducerIdsResponse(Root):
     __slots__ = (
-        "error_code",
-        "producer_id_len",
-        "producer_id_start",
         "throttle_time_ms",
+        "error_code",
+        "producer_id_start",
+        "producer_id_len",
     )
     KEY = 67
     VERSIONS = (0, 0)

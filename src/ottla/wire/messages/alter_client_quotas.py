@@ -7,8 +7,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class EntityData(Message):
     __slots__ = (
-        "entity_name",
         "entity_type",
+        "entity_name",
     )
     FIELDS = (
         Field("entity_type", "string", default=""),
@@ -27,8 +27,8 @@ class EntityData(Message):
 class OpData(Message):
     __slots__ = (
         "key",
-        "remove",
         "value",
+        "remove",
     )
     FIELDS = (
         Field("key", "string", default=""),
@@ -90,8 +90,8 @@ class AlterClientQuotasRequest(Root):
 
 class ResponseEntityData(Message):
     __slots__ = (
-        "entity_name",
         "entity_type",
+        "entity_name",
     )
     FIELDS = (
         Field("entity_type", "string", default=""),
@@ -109,9 +109,9 @@ class ResponseEntityData(Message):
 
 class ResponseEntryData(Message):
     __slots__ = (
-        "entity",
         "error_code",
         "error_message",
+        "entity",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -132,8 +132,8 @@ class ResponseEntryData(Message):
 
 class AlterClientQuotasResponse(Root):
     __slots__ = (
-        "entries",
         "throttle_time_ms",
+        "entries",
     )
     KEY = 49
     VERSIONS = (0, 1)

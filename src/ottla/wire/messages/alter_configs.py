@@ -26,9 +26,9 @@ class AlterableConfig(Message):
 
 class AlterConfigsResource(Message):
     __slots__ = (
-        "configs",
-        "resource_name",
         "resource_type",
+        "resource_name",
+        "configs",
     )
     FIELDS = (
         Field("resource_type", "int8", default=0),
@@ -73,8 +73,8 @@ class AlterConfigsResourceResponse(Message):
     __slots__ = (
         "error_code",
         "error_message",
-        "resource_name",
         "resource_type",
+        "resource_name",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -98,8 +98,8 @@ class AlterConfigsResourceResponse(Message):
 
 class AlterConfigsResponse(Root):
     __slots__ = (
-        "responses",
         "throttle_time_ms",
+        "responses",
     )
     KEY = 33
     VERSIONS = (0, 2)

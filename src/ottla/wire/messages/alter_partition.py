@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class BrokerState(Message):
     __slots__ = (
-        "broker_epoch",
         "broker_id",
+        "broker_epoch",
     )
     FIELDS = (
         Field("broker_id", "int32", first=3, default=0),
@@ -27,12 +27,12 @@ class BrokerState(Message):
 
 class PartitionData(Message):
     __slots__ = (
+        "partition_index",
         "leader_epoch",
-        "leader_recovery_state",
         "new_isr",
         "new_isr_with_epochs",
+        "leader_recovery_state",
         "partition_epoch",
-        "partition_index",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -62,8 +62,8 @@ class PartitionData(Message):
 
 class TopicData(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", first=2, default=NO_ID),
@@ -81,8 +81,8 @@ class TopicData(Message):
 
 class AlterPartitionRequest(Root):
     __slots__ = (
-        "broker_epoch",
         "broker_id",
+        "broker_epoch",
         "topics",
     )
     KEY = 56
@@ -107,13 +107,13 @@ class AlterPartitionRequest(Root):
 
 class ResponsePartitionData(Message):
     __slots__ = (
+        "partition_index",
         "error_code",
-        "isr",
-        "leader_epoch",
         "leader_id",
+        "leader_epoch",
+        "isr",
         "leader_recovery_state",
         "partition_epoch",
-        "partition_index",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -146,8 +146,8 @@ class ResponsePartitionData(Message):
 
 class ResponseTopicData(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", first=2, default=NO_ID),
@@ -165,8 +165,8 @@ class ResponseTopicData(Message):
 
 class AlterPartitionResponse(Root):
     __slots__ = (
-        "error_code",
         "throttle_time_ms",
+        "error_code",
         "topics",
     )
     KEY = 56

@@ -45,8 +45,8 @@ class ReassignableTopic(Message):
 
 class AlterPartitionReassignmentsRequest(Root):
     __slots__ = (
-        "allow_replication_factor_change",
         "timeout_ms",
+        "allow_replication_factor_change",
         "topics",
     )
     KEY = 45
@@ -71,9 +71,9 @@ class AlterPartitionReassignmentsRequest(Root):
 
 class ReassignablePartitionResponse(Message):
     __slots__ = (
+        "partition_index",
         "error_code",
         "error_message",
-        "partition_index",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -113,11 +113,11 @@ class ReassignableTopicResponse(Message):
 
 class AlterPartitionReassignmentsResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "allow_replication_factor_change",
         "error_code",
         "error_message",
         "responses",
-        "throttle_time_ms",
     )
     KEY = 45
     VERSIONS = (0, 1)

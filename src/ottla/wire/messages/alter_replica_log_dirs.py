@@ -59,8 +59,8 @@ class AlterReplicaLogDirsRequest(Root):
 
 class AlterReplicaLogDirPartitionResult(Message):
     __slots__ = (
-        "error_code",
         "partition_index",
+        "error_code",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -78,8 +78,8 @@ class AlterReplicaLogDirPartitionResult(Message):
 
 class AlterReplicaLogDirTopicResult(Message):
     __slots__ = (
-        "partitions",
         "topic_name",
+        "partitions",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -97,8 +97,8 @@ class AlterReplicaLogDirTopicResult(Message):
 
 class AlterReplicaLogDirsResponse(Root):
     __slots__ = (
-        "results",
         "throttle_time_ms",
+        "results",
     )
     KEY = 34
     VERSIONS = (1, 2)

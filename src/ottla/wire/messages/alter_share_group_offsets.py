@@ -27,8 +27,8 @@ class AlterShareGroupOffsetsRequestPartition(Message):
 
 class AlterShareGroupOffsetsRequestTopic(Message):
     __slots__ = (
-        "partitions",
         "topic_name",
+        "partitions",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -68,9 +68,9 @@ class AlterShareGroupOffsetsRequest(Root):
 
 class AlterShareGroupOffsetsResponsePartition(Message):
     __slots__ = (
+        "partition_index",
         "error_code",
         "error_message",
-        "partition_index",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -91,9 +91,9 @@ class AlterShareGroupOffsetsResponsePartition(Message):
 
 class AlterShareGroupOffsetsResponseTopic(Message):
     __slots__ = (
-        "partitions",
-        "topic_id",
         "topic_name",
+        "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -114,10 +114,10 @@ class AlterShareGroupOffsetsResponseTopic(Message):
 
 class AlterShareGroupOffsetsResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "error_message",
         "responses",
-        "throttle_time_ms",
     )
     KEY = 91
     VERSIONS = (0, 0)

@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class ScramCredentialDeletion(Message):
     __slots__ = (
-        "mechanism",
         "name",
+        "mechanism",
     )
     FIELDS = (
         Field("name", "string", default=""),
@@ -27,9 +27,9 @@ class ScramCredentialDeletion(Message):
 
 class ScramCredentialUpsertion(Message):
     __slots__ = (
-        "iterations",
-        "mechanism",
         "name",
+        "mechanism",
+        "iterations",
         "salt",
         "salted_password",
     )
@@ -80,9 +80,9 @@ class AlterUserScramCredentialsRequest(Root):
 
 class AlterUserScramCredentialsResult(Message):
     __slots__ = (
+        "user",
         "error_code",
         "error_message",
-        "user",
     )
     FIELDS = (
         Field("user", "string", default=""),
@@ -103,8 +103,8 @@ class AlterUserScramCredentialsResult(Message):
 
 class AlterUserScramCredentialsResponse(Root):
     __slots__ = (
-        "results",
         "throttle_time_ms",
+        "results",
     )
     KEY = 51
     VERSIONS = (0, 0)

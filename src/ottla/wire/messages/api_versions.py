@@ -30,8 +30,8 @@ class ApiVersionsRequest(Root):
 class ApiVersion(Message):
     __slots__ = (
         "api_key",
-        "max_version",
         "min_version",
+        "max_version",
     )
     FIELDS = (
         Field("api_key", "int16", default=0),
@@ -52,9 +52,9 @@ class ApiVersion(Message):
 
 class SupportedFeatureKey(Message):
     __slots__ = (
-        "max_version",
-        "min_version",
         "name",
+        "min_version",
+        "max_version",
     )
     FIELDS = (
         Field("name", "string", first=3, default=""),
@@ -75,9 +75,9 @@ class SupportedFeatureKey(Message):
 
 class FinalizedFeatureKey(Message):
     __slots__ = (
+        "name",
         "max_version_level",
         "min_version_level",
-        "name",
     )
     FIELDS = (
         Field("name", "string", first=3, default=""),
@@ -98,12 +98,12 @@ class FinalizedFeatureKey(Message):
 
 class ApiVersionsResponse(Root):
     __slots__ = (
-        "api_keys",
         "error_code",
-        "finalized_features",
-        "finalized_features_epoch",
-        "supported_features",
+        "api_keys",
         "throttle_time_ms",
+        "supported_features",
+        "finalized_features_epoch",
+        "finalized_features",
         "zk_migration_ready",
     )
     KEY = 18

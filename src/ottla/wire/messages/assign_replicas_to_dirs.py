@@ -19,8 +19,8 @@ class PartitionData(Message):
 
 class TopicData(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -57,8 +57,8 @@ class DirectoryData(Message):
 
 class AssignReplicasToDirsRequest(Root):
     __slots__ = (
-        "broker_epoch",
         "broker_id",
+        "broker_epoch",
         "directories",
     )
     KEY = 73
@@ -83,8 +83,8 @@ class AssignReplicasToDirsRequest(Root):
 
 class ResponsePartitionData(Message):
     __slots__ = (
-        "error_code",
         "partition_index",
+        "error_code",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -102,8 +102,8 @@ class ResponsePartitionData(Message):
 
 class ResponseTopicData(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -140,9 +140,9 @@ class ResponseDirectoryData(Message):
 
 class AssignReplicasToDirsResponse(Root):
     __slots__ = (
-        "directories",
-        "error_code",
         "throttle_time_ms",
+        "error_code",
+        "directories",
     )
     KEY = 73
     VERSIONS = (0, 0)

@@ -8,10 +8,10 @@ from ottla.wire.schema import Field, Message, Root
 
 class PartitionData(Message):
     __slots__ = (
-        "leader_epoch",
-        "leader_id",
         "partition_index",
         "voter_directory_id",
+        "leader_id",
+        "leader_epoch",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -35,8 +35,8 @@ class PartitionData(Message):
 
 class TopicData(Message):
     __slots__ = (
-        "partitions",
         "topic_name",
+        "partitions",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -54,8 +54,8 @@ class TopicData(Message):
 
 class LeaderEndpoint(Message):
     __slots__ = (
-        "host",
         "name",
+        "host",
         "port",
     )
     FIELDS = (
@@ -78,9 +78,9 @@ class LeaderEndpoint(Message):
 class BeginQuorumEpochRequest(Root):
     __slots__ = (
         "cluster_id",
-        "leader_endpoints",
-        "topics",
         "voter_id",
+        "topics",
+        "leader_endpoints",
     )
     KEY = 53
     VERSIONS = (0, 1)
@@ -107,10 +107,10 @@ class BeginQuorumEpochRequest(Root):
 
 class ResponsePartitionData(Message):
     __slots__ = (
-        "error_code",
-        "leader_epoch",
-        "leader_id",
         "partition_index",
+        "error_code",
+        "leader_id",
+        "leader_epoch",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -134,8 +134,8 @@ class ResponsePartitionData(Message):
 
 class ResponseTopicData(Message):
     __slots__ = (
-        "partitions",
         "topic_name",
+        "partitions",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -153,8 +153,8 @@ class ResponseTopicData(Message):
 
 class NodeEndpoint(Message):
     __slots__ = (
-        "host",
         "node_id",
+        "host",
         "port",
     )
     FIELDS = (
@@ -177,8 +177,8 @@ class NodeEndpoint(Message):
 class BeginQuorumEpochResponse(Root):
     __slots__ = (
         "error_code",
-        "node_endpoints",
         "topics",
+        "node_endpoints",
     )
     KEY = 53
     VERSIONS = (0, 1)

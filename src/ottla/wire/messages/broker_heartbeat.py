@@ -7,13 +7,13 @@ from ottla.wire.schema import Field, Root
 
 class BrokerHeartbeatRequest(Root):
     __slots__ = (
-        "broker_epoch",
         "broker_id",
-        "cordoned_log_dirs",
+        "broker_epoch",
         "current_metadata_offset",
-        "offline_log_dirs",
         "want_fence",
         "want_shut_down",
+        "offline_log_dirs",
+        "cordoned_log_dirs",
     )
     KEY = 63
     VERSIONS = (0, 2)
@@ -49,11 +49,11 @@ class BrokerHeartbeatRequest(Root):
 
 class BrokerHeartbeatResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "is_caught_up",
         "is_fenced",
         "should_shut_down",
-        "throttle_time_ms",
     )
     KEY = 63
     VERSIONS = (0, 2)

@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class Listener(Message):
     __slots__ = (
-        "host",
         "name",
+        "host",
         "port",
         "security_protocol",
     )
@@ -35,9 +35,9 @@ class Listener(Message):
 
 class Feature(Message):
     __slots__ = (
-        "max_supported_version",
-        "min_supported_version",
         "name",
+        "min_supported_version",
+        "max_supported_version",
     )
     FIELDS = (
         Field("name", "string", default=""),
@@ -60,13 +60,13 @@ class BrokerRegistrationRequest(Root):
     __slots__ = (
         "broker_id",
         "cluster_id",
-        "features",
         "incarnation_id",
-        "is_migrating_zk_broker",
         "listeners",
+        "features",
+        "rack",
+        "is_migrating_zk_broker",
         "log_dirs",
         "previous_broker_epoch",
-        "rack",
     )
     KEY = 62
     VERSIONS = (0, 4)
@@ -108,9 +108,9 @@ class BrokerRegistrationRequest(Root):
 
 class BrokerRegistrationResponse(Root):
     __slots__ = (
-        "broker_epoch",
-        "error_code",
         "throttle_time_ms",
+        "error_code",
+        "broker_epoch",
     )
     KEY = 62
     VERSIONS = (0, 4)

@@ -30,9 +30,9 @@ class ConsumerGroupDescribeRequest(Root):
 
 class TopicPartitions(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
         "topic_name",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -64,17 +64,17 @@ class Assignment(Message):
 
 class Member(Message):
     __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "instance_id",
-        "member_epoch",
         "member_id",
-        "member_type",
+        "instance_id",
         "rack_id",
+        "member_epoch",
+        "client_id",
+        "client_host",
         "subscribed_topic_names",
         "subscribed_topic_regex",
+        "assignment",
         "target_assignment",
+        "member_type",
     )
     FIELDS = (
         Field("member_id", "string", default=""),
@@ -119,15 +119,15 @@ class Member(Message):
 
 class DescribedGroup(Message):
     __slots__ = (
-        "assignment_epoch",
-        "assignor_name",
-        "authorized_operations",
         "error_code",
         "error_message",
-        "group_epoch",
         "group_id",
         "group_state",
+        "group_epoch",
+        "assignment_epoch",
+        "assignor_name",
         "members",
+        "authorized_operations",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -166,8 +166,8 @@ class DescribedGroup(Message):
 
 class ConsumerGroupDescribeResponse(Root):
     __slots__ = (
-        "groups",
         "throttle_time_ms",
+        "groups",
     )
     KEY = 69
     VERSIONS = (0, 1)

@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class TopicPartitions(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -28,14 +28,14 @@ class TopicPartitions(Message):
 class ConsumerGroupHeartbeatRequest(Root):
     __slots__ = (
         "group_id",
-        "instance_id",
-        "member_epoch",
         "member_id",
+        "member_epoch",
+        "instance_id",
         "rack_id",
         "rebalance_timeout_ms",
-        "server_assignor",
         "subscribed_topic_names",
         "subscribed_topic_regex",
+        "server_assignor",
         "topic_partitions",
     )
     KEY = 68
@@ -81,8 +81,8 @@ class ConsumerGroupHeartbeatRequest(Root):
 
 class ResponseTopicPartitions(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -111,13 +111,13 @@ class Assignment(Message):
 
 class ConsumerGroupHeartbeatResponse(Root):
     __slots__ = (
-        "assignment",
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "heartbeat_interval_ms",
-        "member_epoch",
         "member_id",
-        "throttle_time_ms",
+        "member_epoch",
+        "heartbeat_interval_ms",
+        "assignment",
     )
     KEY = 68
     VERSIONS = (0, 1)

@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class Listener(Message):
     __slots__ = (
-        "host",
         "name",
+        "host",
         "port",
         "security_protocol",
     )
@@ -35,9 +35,9 @@ class Listener(Message):
 
 class Feature(Message):
     __slots__ = (
-        "max_supported_version",
-        "min_supported_version",
         "name",
+        "min_supported_version",
+        "max_supported_version",
     )
     FIELDS = (
         Field("name", "string", default=""),
@@ -59,10 +59,10 @@ class Feature(Message):
 class ControllerRegistrationRequest(Root):
     __slots__ = (
         "controller_id",
-        "features",
         "incarnation_id",
-        "listeners",
         "zk_migration_ready",
+        "listeners",
+        "features",
     )
     KEY = 70
     VERSIONS = (0, 0)
@@ -92,9 +92,9 @@ class ControllerRegistrationRequest(Root):
 
 class ControllerRegistrationResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "throttle_time_ms",
     )
     KEY = 70
     VERSIONS = (0, 0)

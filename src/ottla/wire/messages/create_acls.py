@@ -7,13 +7,13 @@ from ottla.wire.schema import Field, Message, Root
 
 class AclCreation(Message):
     __slots__ = (
+        "resource_type",
+        "resource_name",
+        "resource_pattern_type",
+        "principal",
         "host",
         "operation",
         "permission_type",
-        "principal",
-        "resource_name",
-        "resource_pattern_type",
-        "resource_type",
     )
     FIELDS = (
         Field("resource_type", "int8", default=0),
@@ -79,8 +79,8 @@ class AclCreationResult(Message):
 
 class CreateAclsResponse(Root):
     __slots__ = (
-        "results",
         "throttle_time_ms",
+        "results",
     )
     KEY = 30
     VERSIONS = (1, 3)

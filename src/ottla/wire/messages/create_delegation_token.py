@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class CreatableRenewers(Message):
     __slots__ = (
-        "principal_name",
         "principal_type",
+        "principal_name",
     )
     FIELDS = (
         Field("principal_type", "string", default=""),
@@ -27,10 +27,10 @@ class CreatableRenewers(Message):
 
 class CreateDelegationTokenRequest(Root):
     __slots__ = (
-        "max_lifetime_ms",
-        "owner_principal_name",
         "owner_principal_type",
+        "owner_principal_name",
         "renewers",
+        "max_lifetime_ms",
     )
     KEY = 38
     VERSIONS = (1, 3)
@@ -58,16 +58,16 @@ class CreateDelegationTokenRequest(Root):
 class CreateDelegationTokenResponse(Root):
     __slots__ = (
         "error_code",
-        "expiry_timestamp_ms",
-        "hmac",
-        "issue_timestamp_ms",
-        "max_timestamp_ms",
-        "principal_name",
         "principal_type",
-        "throttle_time_ms",
-        "token_id",
-        "token_requester_principal_name",
+        "principal_name",
         "token_requester_principal_type",
+        "token_requester_principal_name",
+        "issue_timestamp_ms",
+        "expiry_timestamp_ms",
+        "max_timestamp_ms",
+        "token_id",
+        "hmac",
+        "throttle_time_ms",
     )
     KEY = 38
     VERSIONS = (1, 3)

@@ -18,9 +18,9 @@ class CreatePartitionsAssignment(Message):
 
 class CreatePartitionsTopic(Message):
     __slots__ = (
-        "assignments",
-        "count",
         "name",
+        "count",
+        "assignments",
     )
     FIELDS = (
         Field("name", "string", default=""),
@@ -41,8 +41,8 @@ class CreatePartitionsTopic(Message):
 
 class CreatePartitionsRequest(Root):
     __slots__ = (
-        "timeout_ms",
         "topics",
+        "timeout_ms",
         "validate_only",
     )
     KEY = 37
@@ -67,9 +67,9 @@ class CreatePartitionsRequest(Root):
 
 class CreatePartitionsTopicResult(Message):
     __slots__ = (
+        "name",
         "error_code",
         "error_message",
-        "name",
     )
     FIELDS = (
         Field("name", "string", default=""),
@@ -90,8 +90,8 @@ class CreatePartitionsTopicResult(Message):
 
 class CreatePartitionsResponse(Root):
     __slots__ = (
-        "results",
         "throttle_time_ms",
+        "results",
     )
     KEY = 37
     VERSIONS = (0, 3)

@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class CreatableReplicaAssignment(Message):
     __slots__ = (
-        "broker_ids",
         "partition_index",
+        "broker_ids",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -46,11 +46,11 @@ class CreatableTopicConfig(Message):
 
 class CreatableTopic(Message):
     __slots__ = (
-        "assignments",
-        "configs",
         "name",
         "num_partitions",
         "replication_factor",
+        "assignments",
+        "configs",
     )
     FIELDS = (
         Field("name", "string", default=""),
@@ -77,8 +77,8 @@ class CreatableTopic(Message):
 
 class CreateTopicsRequest(Root):
     __slots__ = (
-        "timeout_ms",
         "topics",
+        "timeout_ms",
         "validate_only",
     )
     KEY = 19
@@ -103,11 +103,11 @@ class CreateTopicsRequest(Root):
 
 class CreatableTopicConfigs(Message):
     __slots__ = (
+        "name",
+        "value",
+        "read_only",
         "config_source",
         "is_sensitive",
-        "name",
-        "read_only",
-        "value",
     )
     FIELDS = (
         Field("name", "string", first=5, default=""),
@@ -134,14 +134,14 @@ class CreatableTopicConfigs(Message):
 
 class CreatableTopicResult(Message):
     __slots__ = (
-        "configs",
+        "name",
+        "topic_id",
         "error_code",
         "error_message",
-        "name",
+        "topic_config_error_code",
         "num_partitions",
         "replication_factor",
-        "topic_config_error_code",
-        "topic_id",
+        "configs",
     )
     FIELDS = (
         Field("name", "string", default=""),

@@ -7,13 +7,13 @@ from ottla.wire.schema import Field, Message, Root
 
 class DeleteAclsFilter(Message):
     __slots__ = (
+        "resource_type_filter",
+        "resource_name_filter",
+        "pattern_type_filter",
+        "principal_filter",
         "host_filter",
         "operation",
-        "pattern_type_filter",
         "permission_type",
-        "principal_filter",
-        "resource_name_filter",
-        "resource_type_filter",
     )
     FIELDS = (
         Field("resource_type_filter", "int8", default=0),
@@ -62,13 +62,13 @@ class DeleteAclsMatchingAcl(Message):
     __slots__ = (
         "error_code",
         "error_message",
+        "resource_type",
+        "resource_name",
+        "pattern_type",
+        "principal",
         "host",
         "operation",
-        "pattern_type",
         "permission_type",
-        "principal",
-        "resource_name",
-        "resource_type",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -130,8 +130,8 @@ class DeleteAclsFilterResult(Message):
 
 class DeleteAclsResponse(Root):
     __slots__ = (
-        "filter_results",
         "throttle_time_ms",
+        "filter_results",
     )
     KEY = 31
     VERSIONS = (1, 3)

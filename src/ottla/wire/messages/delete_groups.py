@@ -21,8 +21,8 @@ class DeleteGroupsRequest(Root):
 
 class DeletableGroupResult(Message):
     __slots__ = (
-        "error_code",
         "group_id",
+        "error_code",
     )
     FIELDS = (
         Field("group_id", "string", default=""),
@@ -40,8 +40,8 @@ class DeletableGroupResult(Message):
 
 class DeleteGroupsResponse(Root):
     __slots__ = (
-        "results",
         "throttle_time_ms",
+        "results",
     )
     KEY = 42
     VERSIONS = (0, 2)

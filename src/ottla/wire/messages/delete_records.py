@@ -7,8 +7,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class DeleteRecordsPartition(Message):
     __slots__ = (
-        "offset",
         "partition_index",
+        "offset",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -45,8 +45,8 @@ class DeleteRecordsTopic(Message):
 
 class DeleteRecordsRequest(Root):
     __slots__ = (
-        "timeout_ms",
         "topics",
+        "timeout_ms",
     )
     KEY = 21
     VERSIONS = (0, 2)
@@ -67,9 +67,9 @@ class DeleteRecordsRequest(Root):
 
 class DeleteRecordsPartitionResult(Message):
     __slots__ = (
-        "error_code",
-        "low_watermark",
         "partition_index",
+        "low_watermark",
+        "error_code",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),

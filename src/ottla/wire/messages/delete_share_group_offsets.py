@@ -41,10 +41,10 @@ class DeleteShareGroupOffsetsRequest(Root):
 
 class DeleteShareGroupOffsetsResponseTopic(Message):
     __slots__ = (
+        "topic_name",
+        "topic_id",
         "error_code",
         "error_message",
-        "topic_id",
-        "topic_name",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -68,10 +68,10 @@ class DeleteShareGroupOffsetsResponseTopic(Message):
 
 class DeleteShareGroupOffsetsResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "error_message",
         "responses",
-        "throttle_time_ms",
     )
     KEY = 92
     VERSIONS = (0, 0)

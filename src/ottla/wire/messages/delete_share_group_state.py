@@ -19,8 +19,8 @@ class PartitionData(Message):
 
 class DeleteStateData(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -60,9 +60,9 @@ class DeleteShareGroupStateRequest(Root):
 
 class PartitionResult(Message):
     __slots__ = (
+        "partition",
         "error_code",
         "error_message",
-        "partition",
     )
     FIELDS = (
         Field("partition", "int32", default=0),
@@ -83,8 +83,8 @@ class PartitionResult(Message):
 
 class DeleteStateResult(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),

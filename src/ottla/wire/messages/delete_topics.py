@@ -27,9 +27,9 @@ class DeleteTopicState(Message):
 
 class DeleteTopicsRequest(Root):
     __slots__ = (
-        "timeout_ms",
-        "topic_names",
         "topics",
+        "topic_names",
+        "timeout_ms",
     )
     KEY = 20
     VERSIONS = (1, 6)
@@ -53,10 +53,10 @@ class DeleteTopicsRequest(Root):
 
 class DeletableTopicResult(Message):
     __slots__ = (
-        "error_code",
-        "error_message",
         "name",
         "topic_id",
+        "error_code",
+        "error_message",
     )
     FIELDS = (
         Field("name", "string", null_from=6, default=""),
@@ -80,8 +80,8 @@ class DeletableTopicResult(Message):
 
 class DeleteTopicsResponse(Root):
     __slots__ = (
-        "responses",
         "throttle_time_ms",
+        "responses",
     )
     KEY = 20
     VERSIONS = (1, 6)

@@ -7,13 +7,13 @@ from ottla.wire.schema import Field, Message, Root
 
 class DescribeAclsRequest(Root):
     __slots__ = (
+        "resource_type_filter",
+        "resource_name_filter",
+        "pattern_type_filter",
+        "principal_filter",
         "host_filter",
         "operation",
-        "pattern_type_filter",
         "permission_type",
-        "principal_filter",
-        "resource_name_filter",
-        "resource_type_filter",
     )
     KEY = 29
     VERSIONS = (1, 3)
@@ -49,10 +49,10 @@ class DescribeAclsRequest(Root):
 
 class AclDescription(Message):
     __slots__ = (
+        "principal",
         "host",
         "operation",
         "permission_type",
-        "principal",
     )
     FIELDS = (
         Field("principal", "string", default=""),
@@ -76,10 +76,10 @@ class AclDescription(Message):
 
 class DescribeAclsResource(Message):
     __slots__ = (
-        "acls",
-        "pattern_type",
-        "resource_name",
         "resource_type",
+        "resource_name",
+        "pattern_type",
+        "acls",
     )
     FIELDS = (
         Field("resource_type", "int8", default=0),
@@ -103,10 +103,10 @@ class DescribeAclsResource(Message):
 
 class DescribeAclsResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "error_message",
         "resources",
-        "throttle_time_ms",
     )
     KEY = 29
     VERSIONS = (1, 3)

@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 class ComponentData(Message):
     __slots__ = (
         "entity_type",
-        "match",
         "match_type",
+        "match",
     )
     FIELDS = (
         Field("entity_type", "string", default=""),
@@ -52,8 +52,8 @@ class DescribeClientQuotasRequest(Root):
 
 class EntityData(Message):
     __slots__ = (
-        "entity_name",
         "entity_type",
+        "entity_name",
     )
     FIELDS = (
         Field("entity_type", "string", default=""),
@@ -109,10 +109,10 @@ class EntryData(Message):
 
 class DescribeClientQuotasResponse(Root):
     __slots__ = (
-        "entries",
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "throttle_time_ms",
+        "entries",
     )
     KEY = 48
     VERSIONS = (0, 1)

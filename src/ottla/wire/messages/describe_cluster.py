@@ -7,8 +7,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class DescribeClusterRequest(Root):
     __slots__ = (
-        "endpoint_type",
         "include_cluster_authorized_operations",
+        "endpoint_type",
         "include_fenced_brokers",
     )
     KEY = 60
@@ -35,9 +35,9 @@ class DescribeClusterBroker(Message):
     __slots__ = (
         "broker_id",
         "host",
-        "is_fenced",
         "port",
         "rack",
+        "is_fenced",
     )
     FIELDS = (
         Field("broker_id", "int32", default=0),
@@ -64,14 +64,14 @@ class DescribeClusterBroker(Message):
 
 class DescribeClusterResponse(Root):
     __slots__ = (
-        "brokers",
-        "cluster_authorized_operations",
-        "cluster_id",
-        "controller_id",
-        "endpoint_type",
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "throttle_time_ms",
+        "endpoint_type",
+        "cluster_id",
+        "controller_id",
+        "brokers",
+        "cluster_authorized_operations",
     )
     KEY = 60
     VERSIONS = (0, 2)

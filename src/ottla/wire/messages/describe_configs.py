@@ -7,9 +7,9 @@ from ottla.wire.schema import Field, Message, Root
 
 class DescribeConfigsResource(Message):
     __slots__ = (
-        "configuration_keys",
-        "resource_name",
         "resource_type",
+        "resource_name",
+        "configuration_keys",
     )
     FIELDS = (
         Field("resource_type", "int8", default=0),
@@ -30,9 +30,9 @@ class DescribeConfigsResource(Message):
 
 class DescribeConfigsRequest(Root):
     __slots__ = (
-        "include_documentation",
-        "include_synonyms",
         "resources",
+        "include_synonyms",
+        "include_documentation",
     )
     KEY = 32
     VERSIONS = (1, 4)
@@ -57,8 +57,8 @@ class DescribeConfigsRequest(Root):
 class DescribeConfigsSynonym(Message):
     __slots__ = (
         "name",
-        "source",
         "value",
+        "source",
     )
     FIELDS = (
         Field("name", "string", first=1, default=""),
@@ -79,14 +79,14 @@ class DescribeConfigsSynonym(Message):
 
 class DescribeConfigsResourceResult(Message):
     __slots__ = (
+        "name",
+        "value",
+        "read_only",
         "config_source",
+        "is_sensitive",
+        "synonyms",
         "config_type",
         "documentation",
-        "is_sensitive",
-        "name",
-        "read_only",
-        "synonyms",
-        "value",
     )
     FIELDS = (
         Field("name", "string", default=""),
@@ -122,11 +122,11 @@ class DescribeConfigsResourceResult(Message):
 
 class DescribeConfigsResult(Message):
     __slots__ = (
-        "configs",
         "error_code",
         "error_message",
-        "resource_name",
         "resource_type",
+        "resource_name",
+        "configs",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -153,8 +153,8 @@ class DescribeConfigsResult(Message):
 
 class DescribeConfigsResponse(Root):
     __slots__ = (
-        "results",
         "throttle_time_ms",
+        "results",
     )
     KEY = 32
     VERSIONS = (1, 4)

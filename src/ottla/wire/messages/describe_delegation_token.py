@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class DescribeDelegationTokenOwner(Message):
     __slots__ = (
-        "principal_name",
         "principal_type",
+        "principal_name",
     )
     FIELDS = (
         Field("principal_type", "string", default=""),
@@ -41,8 +41,8 @@ class DescribeDelegationTokenRequest(Root):
 
 class DescribedDelegationTokenRenewer(Message):
     __slots__ = (
-        "principal_name",
         "principal_type",
+        "principal_name",
     )
     FIELDS = (
         Field("principal_type", "string", default=""),
@@ -60,16 +60,16 @@ class DescribedDelegationTokenRenewer(Message):
 
 class DescribedDelegationToken(Message):
     __slots__ = (
-        "expiry_timestamp",
-        "hmac",
-        "issue_timestamp",
-        "max_timestamp",
-        "principal_name",
         "principal_type",
-        "renewers",
-        "token_id",
-        "token_requester_principal_name",
+        "principal_name",
         "token_requester_principal_type",
+        "token_requester_principal_name",
+        "issue_timestamp",
+        "expiry_timestamp",
+        "max_timestamp",
+        "token_id",
+        "hmac",
+        "renewers",
     )
     FIELDS = (
         Field("principal_type", "string", default=""),
@@ -112,8 +112,8 @@ class DescribedDelegationToken(Message):
 class DescribeDelegationTokenResponse(Root):
     __slots__ = (
         "error_code",
-        "throttle_time_ms",
         "tokens",
+        "throttle_time_ms",
     )
     KEY = 41
     VERSIONS = (1, 3)

@@ -30,12 +30,12 @@ class DescribeGroupsRequest(Root):
 
 class DescribedGroupMember(Message):
     __slots__ = (
-        "client_host",
-        "client_id",
-        "group_instance_id",
-        "member_assignment",
         "member_id",
+        "group_instance_id",
+        "client_id",
+        "client_host",
         "member_metadata",
+        "member_assignment",
     )
     FIELDS = (
         Field("member_id", "string", default=""),
@@ -65,14 +65,14 @@ class DescribedGroupMember(Message):
 
 class DescribedGroup(Message):
     __slots__ = (
-        "authorized_operations",
         "error_code",
         "error_message",
         "group_id",
         "group_state",
-        "members",
-        "protocol_data",
         "protocol_type",
+        "protocol_data",
+        "members",
+        "authorized_operations",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -108,8 +108,8 @@ class DescribedGroup(Message):
 
 class DescribeGroupsResponse(Root):
     __slots__ = (
-        "groups",
         "throttle_time_ms",
+        "groups",
     )
     KEY = 15
     VERSIONS = (0, 6)

@@ -7,8 +7,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class DescribableLogDirTopic(Message):
     __slots__ = (
-        "partitions",
         "topic",
+        "partitions",
     )
     FIELDS = (
         Field("topic", "string", default=""),
@@ -40,10 +40,10 @@ class DescribeLogDirsRequest(Root):
 
 class DescribeLogDirsPartition(Message):
     __slots__ = (
-        "is_future_key",
-        "offset_lag",
         "partition_index",
         "partition_size",
+        "offset_lag",
+        "is_future_key",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -87,11 +87,11 @@ class DescribeLogDirsTopic(Message):
 class DescribeLogDirsResult(Message):
     __slots__ = (
         "error_code",
-        "is_cordoned",
         "log_dir",
         "topics",
         "total_bytes",
         "usable_bytes",
+        "is_cordoned",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -121,9 +121,9 @@ class DescribeLogDirsResult(Message):
 
 class DescribeLogDirsResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "results",
-        "throttle_time_ms",
     )
     KEY = 35
     VERSIONS = (1, 5)

@@ -40,12 +40,12 @@ class DescribeProducersRequest(Root):
 
 class ProducerState(Message):
     __slots__ = (
-        "coordinator_epoch",
-        "current_txn_start_offset",
+        "producer_id",
+        "producer_epoch",
         "last_sequence",
         "last_timestamp",
-        "producer_epoch",
-        "producer_id",
+        "coordinator_epoch",
+        "current_txn_start_offset",
     )
     FIELDS = (
         Field("producer_id", "int64", default=0),
@@ -75,10 +75,10 @@ class ProducerState(Message):
 
 class PartitionResponse(Message):
     __slots__ = (
-        "active_producers",
+        "partition_index",
         "error_code",
         "error_message",
-        "partition_index",
+        "active_producers",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),

@@ -19,8 +19,8 @@ class PartitionData(Message):
 
 class TopicData(Message):
     __slots__ = (
-        "partitions",
         "topic_name",
+        "partitions",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -52,11 +52,11 @@ class DescribeQuorumRequest(Root):
 
 class ReplicaState(Message):
     __slots__ = (
-        "last_caught_up_timestamp",
-        "last_fetch_timestamp",
-        "log_end_offset",
-        "replica_directory_id",
         "replica_id",
+        "replica_directory_id",
+        "log_end_offset",
+        "last_fetch_timestamp",
+        "last_caught_up_timestamp",
     )
     FIELDS = (
         Field("replica_id", "int32", default=0),
@@ -83,14 +83,14 @@ class ReplicaState(Message):
 
 class ResponsePartitionData(Message):
     __slots__ = (
-        "current_voters",
+        "partition_index",
         "error_code",
         "error_message",
-        "high_watermark",
-        "leader_epoch",
         "leader_id",
+        "leader_epoch",
+        "high_watermark",
+        "current_voters",
         "observers",
-        "partition_index",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -126,8 +126,8 @@ class ResponsePartitionData(Message):
 
 class ResponseTopicData(Message):
     __slots__ = (
-        "partitions",
         "topic_name",
+        "partitions",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -145,8 +145,8 @@ class ResponseTopicData(Message):
 
 class Listener(Message):
     __slots__ = (
-        "host",
         "name",
+        "host",
         "port",
     )
     FIELDS = (
@@ -168,8 +168,8 @@ class Listener(Message):
 
 class Node(Message):
     __slots__ = (
-        "listeners",
         "node_id",
+        "listeners",
     )
     FIELDS = (
         Field("node_id", "int32", first=2, default=0),
@@ -189,8 +189,8 @@ class DescribeQuorumResponse(Root):
     __slots__ = (
         "error_code",
         "error_message",
-        "nodes",
         "topics",
+        "nodes",
     )
     KEY = 55
     VERSIONS = (0, 2)

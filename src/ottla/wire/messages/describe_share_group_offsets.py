@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class DescribeShareGroupOffsetsRequestTopic(Message):
     __slots__ = (
-        "partitions",
         "topic_name",
+        "partitions",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -60,12 +60,12 @@ class DescribeShareGroupOffsetsRequest(Root):
 
 class DescribeShareGroupOffsetsResponsePartition(Message):
     __slots__ = (
-        "error_code",
-        "error_message",
-        "lag",
-        "leader_epoch",
         "partition_index",
         "start_offset",
+        "leader_epoch",
+        "lag",
+        "error_code",
+        "error_message",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -95,9 +95,9 @@ class DescribeShareGroupOffsetsResponsePartition(Message):
 
 class DescribeShareGroupOffsetsResponseTopic(Message):
     __slots__ = (
-        "partitions",
-        "topic_id",
         "topic_name",
+        "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -118,10 +118,10 @@ class DescribeShareGroupOffsetsResponseTopic(Message):
 
 class DescribeShareGroupOffsetsResponseGroup(Message):
     __slots__ = (
-        "error_code",
-        "error_message",
         "group_id",
         "topics",
+        "error_code",
+        "error_message",
     )
     FIELDS = (
         Field("group_id", "string", default=""),
@@ -145,8 +145,8 @@ class DescribeShareGroupOffsetsResponseGroup(Message):
 
 class DescribeShareGroupOffsetsResponse(Root):
     __slots__ = (
-        "groups",
         "throttle_time_ms",
+        "groups",
     )
     KEY = 90
     VERSIONS = (0, 1)

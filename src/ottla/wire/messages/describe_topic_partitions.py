@@ -19,8 +19,8 @@ class TopicRequest(Message):
 
 class Cursor(Message):
     __slots__ = (
-        "partition_index",
         "topic_name",
+        "partition_index",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -38,9 +38,9 @@ class Cursor(Message):
 
 class DescribeTopicPartitionsRequest(Root):
     __slots__ = (
-        "cursor",
-        "response_partition_limit",
         "topics",
+        "response_partition_limit",
+        "cursor",
     )
     KEY = 75
     VERSIONS = (0, 0)
@@ -64,15 +64,15 @@ class DescribeTopicPartitionsRequest(Root):
 
 class DescribeTopicPartitionsResponsePartition(Message):
     __slots__ = (
-        "eligible_leader_replicas",
         "error_code",
-        "isr_nodes",
-        "last_known_elr",
-        "leader_epoch",
-        "leader_id",
-        "offline_replicas",
         "partition_index",
+        "leader_id",
+        "leader_epoch",
         "replica_nodes",
+        "isr_nodes",
+        "eligible_leader_replicas",
+        "last_known_elr",
+        "offline_replicas",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -112,11 +112,11 @@ class DescribeTopicPartitionsResponsePartition(Message):
 class DescribeTopicPartitionsResponseTopic(Message):
     __slots__ = (
         "error_code",
-        "is_internal",
         "name",
+        "topic_id",
+        "is_internal",
         "partitions",
         "topic_authorized_operations",
-        "topic_id",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -146,8 +146,8 @@ class DescribeTopicPartitionsResponseTopic(Message):
 
 class ResponseCursor(Message):
     __slots__ = (
-        "partition_index",
         "topic_name",
+        "partition_index",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -165,9 +165,9 @@ class ResponseCursor(Message):
 
 class DescribeTopicPartitionsResponse(Root):
     __slots__ = (
-        "next_cursor",
         "throttle_time_ms",
         "topics",
+        "next_cursor",
     )
     KEY = 75
     VERSIONS = (0, 0)

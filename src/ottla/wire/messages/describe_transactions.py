@@ -21,8 +21,8 @@ class DescribeTransactionsRequest(Root):
 
 class TopicData(Message):
     __slots__ = (
-        "partitions",
         "topic",
+        "partitions",
     )
     FIELDS = (
         Field("topic", "string", default=""),
@@ -41,13 +41,13 @@ class TopicData(Message):
 class TransactionState(Message):
     __slots__ = (
         "error_code",
-        "producer_epoch",
-        "producer_id",
-        "topics",
-        "transaction_start_time_ms",
+        "transactional_id",
         "transaction_state",
         "transaction_timeout_ms",
-        "transactional_id",
+        "transaction_start_time_ms",
+        "producer_id",
+        "producer_epoch",
+        "topics",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),

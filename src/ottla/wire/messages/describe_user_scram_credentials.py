@@ -32,8 +32,8 @@ class DescribeUserScramCredentialsRequest(Root):
 
 class CredentialInfo(Message):
     __slots__ = (
-        "iterations",
         "mechanism",
+        "iterations",
     )
     FIELDS = (
         Field("mechanism", "int8", default=0),
@@ -51,10 +51,10 @@ class CredentialInfo(Message):
 
 class DescribeUserScramCredentialsResult(Message):
     __slots__ = (
-        "credential_infos",
+        "user",
         "error_code",
         "error_message",
-        "user",
+        "credential_infos",
     )
     FIELDS = (
         Field("user", "string", default=""),
@@ -78,10 +78,10 @@ class DescribeUserScramCredentialsResult(Message):
 
 class DescribeUserScramCredentialsResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "error_message",
         "results",
-        "throttle_time_ms",
     )
     KEY = 50
     VERSIONS = (0, 0)

@@ -7,8 +7,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class TopicPartitions(Message):
     __slots__ = (
-        "partitions",
         "topic",
+        "partitions",
     )
     FIELDS = (
         Field("topic", "string", default=""),
@@ -27,8 +27,8 @@ class TopicPartitions(Message):
 class ElectLeadersRequest(Root):
     __slots__ = (
         "election_type",
-        "timeout_ms",
         "topic_partitions",
+        "timeout_ms",
     )
     KEY = 43
     VERSIONS = (0, 2)
@@ -52,9 +52,9 @@ class ElectLeadersRequest(Root):
 
 class PartitionResult(Message):
     __slots__ = (
+        "partition_id",
         "error_code",
         "error_message",
-        "partition_id",
     )
     FIELDS = (
         Field("partition_id", "int32", default=0),
@@ -75,8 +75,8 @@ class PartitionResult(Message):
 
 class ReplicaElectionResult(Message):
     __slots__ = (
-        "partition_result",
         "topic",
+        "partition_result",
     )
     FIELDS = (
         Field("topic", "string", default=""),
@@ -94,9 +94,9 @@ class ReplicaElectionResult(Message):
 
 class ElectLeadersResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "replica_election_results",
-        "throttle_time_ms",
     )
     KEY = 43
     VERSIONS = (0, 2)

@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class ReplicaInfo(Message):
     __slots__ = (
-        "candidate_directory_id",
         "candidate_id",
+        "candidate_directory_id",
     )
     FIELDS = (
         Field("candidate_id", "int32", first=1, default=0),
@@ -27,11 +27,11 @@ class ReplicaInfo(Message):
 
 class PartitionData(Message):
     __slots__ = (
-        "leader_epoch",
-        "leader_id",
         "partition_index",
-        "preferred_candidates",
+        "leader_id",
+        "leader_epoch",
         "preferred_successors",
+        "preferred_candidates",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -58,8 +58,8 @@ class PartitionData(Message):
 
 class TopicData(Message):
     __slots__ = (
-        "partitions",
         "topic_name",
+        "partitions",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -77,8 +77,8 @@ class TopicData(Message):
 
 class LeaderEndpoint(Message):
     __slots__ = (
-        "host",
         "name",
+        "host",
         "port",
     )
     FIELDS = (
@@ -101,8 +101,8 @@ class LeaderEndpoint(Message):
 class EndQuorumEpochRequest(Root):
     __slots__ = (
         "cluster_id",
-        "leader_endpoints",
         "topics",
+        "leader_endpoints",
     )
     KEY = 54
     VERSIONS = (0, 1)
@@ -126,10 +126,10 @@ class EndQuorumEpochRequest(Root):
 
 class ResponsePartitionData(Message):
     __slots__ = (
-        "error_code",
-        "leader_epoch",
-        "leader_id",
         "partition_index",
+        "error_code",
+        "leader_id",
+        "leader_epoch",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -153,8 +153,8 @@ class ResponsePartitionData(Message):
 
 class ResponseTopicData(Message):
     __slots__ = (
-        "partitions",
         "topic_name",
+        "partitions",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -172,8 +172,8 @@ class ResponseTopicData(Message):
 
 class NodeEndpoint(Message):
     __slots__ = (
-        "host",
         "node_id",
+        "host",
         "port",
     )
     FIELDS = (
@@ -196,8 +196,8 @@ class NodeEndpoint(Message):
 class EndQuorumEpochResponse(Root):
     __slots__ = (
         "error_code",
-        "node_endpoints",
         "topics",
+        "node_endpoints",
     )
     KEY = 54
     VERSIONS = (0, 1)

@@ -5,10 +5,10 @@ from ottla.wire.schema import Field, Root
 
 class EndTxnRequest(Root):
     __slots__ = (
-        "committed",
-        "producer_epoch",
-        "producer_id",
         "transactional_id",
+        "producer_id",
+        "producer_epoch",
+        "committed",
     )
     KEY = 26
     VERSIONS = (0, 5)
@@ -35,10 +35,10 @@ class EndTxnRequest(Root):
 
 class EndTxnResponse(Root):
     __slots__ = (
-        "error_code",
-        "producer_epoch",
-        "producer_id",
         "throttle_time_ms",
+        "error_code",
+        "producer_id",
+        "producer_epoch",
     )
     KEY = 26
     VERSIONS = (0, 5)

@@ -6,9 +6,9 @@ from ottla.wire.schema import Field, Root
 
 class EnvelopeRequest(Root):
     __slots__ = (
-        "client_host_address",
         "request_data",
         "request_principal",
+        "client_host_address",
     )
     KEY = 58
     VERSIONS = (0, 0)
@@ -32,8 +32,8 @@ class EnvelopeRequest(Root):
 
 class EnvelopeResponse(Root):
     __slots__ = (
-        "error_code",
         "response_data",
+        "error_code",
     )
     KEY = 58
     VERSIONS = (0, 0)

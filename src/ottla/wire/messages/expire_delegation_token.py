@@ -6,8 +6,8 @@ from ottla.wire.schema import Field, Root
 
 class ExpireDelegationTokenRequest(Root):
     __slots__ = (
-        "expiry_time_period_ms",
         "hmac",
+        "expiry_time_period_ms",
     )
     KEY = 40
     VERSIONS = (1, 2)

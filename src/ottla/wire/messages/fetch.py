@@ -9,8 +9,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class ReplicaState(Message):
     __slots__ = (
-        "replica_epoch",
         "replica_id",
+        "replica_epoch",
     )
     FIELDS = (
         Field("replica_id", "int32", first=15, default=-1),
@@ -28,14 +28,14 @@ class ReplicaState(Message):
 
 class FetchPartition(Message):
     __slots__ = (
+        "partition",
         "current_leader_epoch",
         "fetch_offset",
-        "high_watermark",
         "last_fetched_epoch",
         "log_start_offset",
-        "partition",
         "partition_max_bytes",
         "replica_directory_id",
+        "high_watermark",
     )
     FIELDS = (
         Field("partition", "int32", default=0),
@@ -71,9 +71,9 @@ class FetchPartition(Message):
 
 class FetchTopic(Message):
     __slots__ = (
-        "partitions",
         "topic",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic", "string", last=12, default=""),
@@ -94,9 +94,9 @@ class FetchTopic(Message):
 
 class ForgottenTopic(Message):
     __slots__ = (
-        "partitions",
         "topic",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic", "string", first=7, last=12, default=""),
@@ -118,17 +118,17 @@ class ForgottenTopic(Message):
 class FetchRequest(Root):
     __slots__ = (
         "cluster_id",
-        "forgotten_topics_data",
-        "isolation_level",
-        "max_bytes",
-        "max_wait_ms",
-        "min_bytes",
-        "rack_id",
         "replica_id",
         "replica_state",
-        "session_epoch",
+        "max_wait_ms",
+        "min_bytes",
+        "max_bytes",
+        "isolation_level",
         "session_id",
+        "session_epoch",
         "topics",
+        "forgotten_topics_data",
+        "rack_id",
     )
     KEY = 1
     VERSIONS = (4, 18)
@@ -179,8 +179,8 @@ class FetchRequest(Root):
 
 class EpochEndOffset(Message):
     __slots__ = (
-        "end_offset",
         "epoch",
+        "end_offset",
     )
     FIELDS = (
         Field("epoch", "int32", first=12, default=-1),
@@ -198,8 +198,8 @@ class EpochEndOffset(Message):
 
 class LeaderIdAndEpoch(Message):
     __slots__ = (
-        "leader_epoch",
         "leader_id",
+        "leader_epoch",
     )
     FIELDS = (
         Field("leader_id", "int32", first=12, default=-1),
@@ -236,8 +236,8 @@ class SnapshotId(Message):
 
 class AbortedTransaction(Message):
     __slots__ = (
-        "first_offset",
         "producer_id",
+        "first_offset",
     )
     FIELDS = (
         Field("producer_id", "int64", first=4, default=0),
@@ -255,17 +255,17 @@ class AbortedTransaction(Message):
 
 class PartitionData(Message):
     __slots__ = (
-        "aborted_transactions",
-        "current_leader",
-        "diverging_epoch",
+        "partition_index",
         "error_code",
         "high_watermark",
         "last_stable_offset",
         "log_start_offset",
-        "partition_index",
+        "diverging_epoch",
+        "current_leader",
+        "snapshot_id",
+        "aborted_transactions",
         "preferred_read_replica",
         "records",
-        "snapshot_id",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -310,9 +310,9 @@ class PartitionData(Message):
 
 class FetchableTopicResponse(Message):
     __slots__ = (
-        "partitions",
         "topic",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic", "string", last=12, default=""),
@@ -333,8 +333,8 @@ class FetchableTopicResponse(Message):
 
 class NodeEndpoint(Message):
     __slots__ = (
-        "host",
         "node_id",
+        "host",
         "port",
         "rack",
     )
@@ -360,11 +360,11 @@ class NodeEndpoint(Message):
 
 class FetchResponse(Root):
     __slots__ = (
-        "error_code",
-        "node_endpoints",
-        "responses",
-        "session_id",
         "throttle_time_ms",
+        "error_code",
+        "session_id",
+        "responses",
+        "node_endpoints",
     )
     KEY = 1
     VERSIONS = (4, 18)

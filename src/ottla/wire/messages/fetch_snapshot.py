@@ -28,11 +28,11 @@ class SnapshotId(Message):
 
 class PartitionSnapshot(Message):
     __slots__ = (
-        "current_leader_epoch",
         "partition",
+        "current_leader_epoch",
+        "snapshot_id",
         "position",
         "replica_directory_id",
-        "snapshot_id",
     )
     FIELDS = (
         Field("partition", "int32", default=0),
@@ -79,8 +79,8 @@ class TopicSnapshot(Message):
 class FetchSnapshotRequest(Root):
     __slots__ = (
         "cluster_id",
-        "max_bytes",
         "replica_id",
+        "max_bytes",
         "topics",
     )
     KEY = 59
@@ -127,8 +127,8 @@ class ResponseSnapshotId(Message):
 
 class LeaderIdAndEpoch(Message):
     __slots__ = (
-        "leader_epoch",
         "leader_id",
+        "leader_epoch",
     )
     FIELDS = (
         Field("leader_id", "int32", default=0),
@@ -146,12 +146,12 @@ class LeaderIdAndEpoch(Message):
 
 class ResponsePartitionSnapshot(Message):
     __slots__ = (
-        "current_leader",
-        "error_code",
         "index",
-        "position",
-        "size",
+        "error_code",
         "snapshot_id",
+        "current_leader",
+        "size",
+        "position",
         "unaligned_records",
     )
     FIELDS = (
@@ -204,8 +204,8 @@ class ResponseTopicSnapshot(Message):
 
 class NodeEndpoint(Message):
     __slots__ = (
-        "host",
         "node_id",
+        "host",
         "port",
     )
     FIELDS = (
@@ -227,10 +227,10 @@ class NodeEndpoint(Message):
 
 class FetchSnapshotResponse(Root):
     __slots__ = (
-        "error_code",
-        "node_endpoints",
         "throttle_time_ms",
+        "error_code",
         "topics",
+        "node_endpoints",
     )
     KEY = 59
     VERSIONS = (0, 1)

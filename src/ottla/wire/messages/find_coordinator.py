@@ -7,9 +7,9 @@ from ottla.wire.schema import Field, Message, Root
 
 class FindCoordinatorRequest(Root):
     __slots__ = (
-        "coordinator_keys",
         "key",
         "key_type",
+        "coordinator_keys",
     )
     KEY = 10
     VERSIONS = (0, 6)
@@ -33,12 +33,12 @@ class FindCoordinatorRequest(Root):
 
 class Coordinator(Message):
     __slots__ = (
-        "error_code",
-        "error_message",
-        "host",
         "key",
         "node_id",
+        "host",
         "port",
+        "error_code",
+        "error_message",
     )
     FIELDS = (
         Field("key", "string", first=4, default=""),
@@ -68,13 +68,13 @@ class Coordinator(Message):
 
 class FindCoordinatorResponse(Root):
     __slots__ = (
-        "coordinators",
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "host",
         "node_id",
+        "host",
         "port",
-        "throttle_time_ms",
+        "coordinators",
     )
     KEY = 10
     VERSIONS = (0, 6)

@@ -22,15 +22,15 @@ class GetTelemetrySubscriptionsRequest(Root):
 
 class GetTelemetrySubscriptionsResponse(Root):
     __slots__ = (
-        "accepted_compression_types",
-        "client_instance_id",
-        "delta_temporality",
-        "error_code",
-        "push_interval_ms",
-        "requested_metrics",
-        "subscription_id",
-        "telemetry_max_bytes",
         "throttle_time_ms",
+        "error_code",
+        "client_instance_id",
+        "subscription_id",
+        "accepted_compression_types",
+        "push_interval_ms",
+        "telemetry_max_bytes",
+        "delta_temporality",
+        "requested_metrics",
     )
     KEY = 71
     VERSIONS = (0, 0)

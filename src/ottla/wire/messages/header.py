@@ -5,10 +5,10 @@ from ottla.wire.schema import Field, Root
 
 class RequestHeader(Root):
     __slots__ = (
-        "client_id",
-        "correlation_id",
         "request_api_key",
         "request_api_version",
+        "correlation_id",
+        "client_id",
     )
     KEY = -1
     VERSIONS = (1, 2)

@@ -5,10 +5,10 @@ from ottla.wire.schema import Field, Root
 
 class HeartbeatRequest(Root):
     __slots__ = (
-        "generation_id",
         "group_id",
-        "group_instance_id",
+        "generation_id",
         "member_id",
+        "group_instance_id",
     )
     KEY = 12
     VERSIONS = (0, 4)
@@ -35,8 +35,8 @@ class HeartbeatRequest(Root):
 
 class HeartbeatResponse(Root):
     __slots__ = (
-        "error_code",
         "throttle_time_ms",
+        "error_code",
     )
     KEY = 12
     VERSIONS = (0, 4)

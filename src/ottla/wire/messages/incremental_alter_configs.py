@@ -7,8 +7,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class AlterableConfig(Message):
     __slots__ = (
-        "config_operation",
         "name",
+        "config_operation",
         "value",
     )
     FIELDS = (
@@ -30,9 +30,9 @@ class AlterableConfig(Message):
 
 class AlterConfigsResource(Message):
     __slots__ = (
-        "configs",
-        "resource_name",
         "resource_type",
+        "resource_name",
+        "configs",
     )
     FIELDS = (
         Field("resource_type", "int8", default=0),
@@ -77,8 +77,8 @@ class AlterConfigsResourceResponse(Message):
     __slots__ = (
         "error_code",
         "error_message",
-        "resource_name",
         "resource_type",
+        "resource_name",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -102,8 +102,8 @@ class AlterConfigsResourceResponse(Message):
 
 class IncrementalAlterConfigsResponse(Root):
     __slots__ = (
-        "responses",
         "throttle_time_ms",
+        "responses",
     )
     KEY = 44
     VERSIONS = (0, 1)

@@ -5,12 +5,12 @@ from ottla.wire.schema import Field, Root
 
 class InitProducerIdRequest(Root):
     __slots__ = (
+        "transactional_id",
+        "transaction_timeout_ms",
+        "producer_id",
+        "producer_epoch",
         "enable2_pc",
         "keep_prepared_txn",
-        "producer_epoch",
-        "producer_id",
-        "transaction_timeout_ms",
-        "transactional_id",
     )
     KEY = 22
     VERSIONS = (0, 6)
@@ -43,12 +43,12 @@ class InitProducerIdRequest(Root):
 
 class InitProducerIdResponse(Root):
     __slots__ = (
-        "error_code",
-        "ongoing_txn_producer_epoch",
-        "ongoing_txn_producer_id",
-        "producer_epoch",
-        "producer_id",
         "throttle_time_ms",
+        "error_code",
+        "producer_id",
+        "producer_epoch",
+        "ongoing_txn_producer_id",
+        "ongoing_txn_producer_epoch",
     )
     KEY = 22
     VERSIONS = (0, 6)

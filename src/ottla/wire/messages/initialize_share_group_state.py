@@ -9,8 +9,8 @@ from ottla.wire.schema import Field, Message, Root
 class PartitionData(Message):
     __slots__ = (
         "partition",
-        "start_offset",
         "state_epoch",
+        "start_offset",
     )
     FIELDS = (
         Field("partition", "int32", default=0),
@@ -31,8 +31,8 @@ class PartitionData(Message):
 
 class InitializeStateData(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -72,9 +72,9 @@ class InitializeShareGroupStateRequest(Root):
 
 class PartitionResult(Message):
     __slots__ = (
+        "partition",
         "error_code",
         "error_message",
-        "partition",
     )
     FIELDS = (
         Field("partition", "int32", default=0),
@@ -95,8 +95,8 @@ class PartitionResult(Message):
 
 class InitializeStateResult(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),

@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class JoinGroupRequestProtocol(Message):
     __slots__ = (
-        "metadata",
         "name",
+        "metadata",
     )
     FIELDS = (
         Field("name", "string", default=""),
@@ -28,13 +28,13 @@ class JoinGroupRequestProtocol(Message):
 class JoinGroupRequest(Root):
     __slots__ = (
         "group_id",
-        "group_instance_id",
+        "session_timeout_ms",
+        "rebalance_timeout_ms",
         "member_id",
+        "group_instance_id",
         "protocol_type",
         "protocols",
         "reason",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
     )
     KEY = 11
     VERSIONS = (0, 9)
@@ -73,8 +73,8 @@ class JoinGroupRequest(Root):
 
 class JoinGroupResponseMember(Message):
     __slots__ = (
-        "group_instance_id",
         "member_id",
+        "group_instance_id",
         "metadata",
     )
     FIELDS = (
@@ -96,15 +96,15 @@ class JoinGroupResponseMember(Message):
 
 class JoinGroupResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "generation_id",
+        "protocol_type",
+        "protocol_name",
         "leader",
+        "skip_assignment",
         "member_id",
         "members",
-        "protocol_name",
-        "protocol_type",
-        "skip_assignment",
-        "throttle_time_ms",
     )
     KEY = 11
     VERSIONS = (0, 9)

@@ -7,8 +7,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class MemberIdentity(Message):
     __slots__ = (
-        "group_instance_id",
         "member_id",
+        "group_instance_id",
         "reason",
     )
     FIELDS = (
@@ -56,9 +56,9 @@ class LeaveGroupRequest(Root):
 
 class MemberResponse(Message):
     __slots__ = (
-        "error_code",
-        "group_instance_id",
         "member_id",
+        "group_instance_id",
+        "error_code",
     )
     FIELDS = (
         Field("member_id", "string", first=3, default=""),
@@ -79,9 +79,9 @@ class MemberResponse(Message):
 
 class LeaveGroupResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "members",
-        "throttle_time_ms",
     )
     KEY = 13
     VERSIONS = (0, 5)

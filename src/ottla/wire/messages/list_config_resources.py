@@ -40,9 +40,9 @@ class ConfigResource(Message):
 
 class ListConfigResourcesResponse(Root):
     __slots__ = (
-        "config_resources",
-        "error_code",
         "throttle_time_ms",
+        "error_code",
+        "config_resources",
     )
     KEY = 74
     VERSIONS = (0, 1)

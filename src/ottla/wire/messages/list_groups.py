@@ -30,9 +30,9 @@ class ListGroupsRequest(Root):
 class ListedGroup(Message):
     __slots__ = (
         "group_id",
+        "protocol_type",
         "group_state",
         "group_type",
-        "protocol_type",
     )
     FIELDS = (
         Field("group_id", "string", default=""),
@@ -56,9 +56,9 @@ class ListedGroup(Message):
 
 class ListGroupsResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "groups",
-        "throttle_time_ms",
     )
     KEY = 16
     VERSIONS = (0, 5)

@@ -7,8 +7,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class ListOffsetsPartition(Message):
     __slots__ = (
-        "current_leader_epoch",
         "partition_index",
+        "current_leader_epoch",
         "timestamp",
     )
     FIELDS = (
@@ -49,10 +49,10 @@ class ListOffsetsTopic(Message):
 
 class ListOffsetsRequest(Root):
     __slots__ = (
-        "isolation_level",
         "replica_id",
-        "timeout_ms",
+        "isolation_level",
         "topics",
+        "timeout_ms",
     )
     KEY = 2
     VERSIONS = (1, 11)
@@ -79,11 +79,11 @@ class ListOffsetsRequest(Root):
 
 class ListOffsetsPartitionResponse(Message):
     __slots__ = (
-        "error_code",
-        "leader_epoch",
-        "offset",
         "partition_index",
+        "error_code",
         "timestamp",
+        "offset",
+        "leader_epoch",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),

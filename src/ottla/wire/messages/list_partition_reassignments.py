@@ -48,10 +48,10 @@ class ListPartitionReassignmentsRequest(Root):
 
 class OngoingPartitionReassignment(Message):
     __slots__ = (
-        "adding_replicas",
         "partition_index",
-        "removing_replicas",
         "replicas",
+        "adding_replicas",
+        "removing_replicas",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -94,9 +94,9 @@ class OngoingTopicReassignment(Message):
 
 class ListPartitionReassignmentsResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "throttle_time_ms",
         "topics",
     )
     KEY = 46

@@ -7,9 +7,9 @@ from ottla.wire.schema import Field, Message, Root
 
 class ListTransactionsRequest(Root):
     __slots__ = (
-        "duration_filter",
-        "producer_id_filters",
         "state_filters",
+        "producer_id_filters",
+        "duration_filter",
         "transactional_id_pattern",
     )
     KEY = 66
@@ -37,9 +37,9 @@ class ListTransactionsRequest(Root):
 
 class TransactionState(Message):
     __slots__ = (
+        "transactional_id",
         "producer_id",
         "transaction_state",
-        "transactional_id",
     )
     FIELDS = (
         Field("transactional_id", "string", default=""),
@@ -60,10 +60,10 @@ class TransactionState(Message):
 
 class ListTransactionsResponse(Root):
     __slots__ = (
-        "error_code",
         "throttle_time_ms",
-        "transaction_states",
+        "error_code",
         "unknown_state_filters",
+        "transaction_states",
     )
     KEY = 66
     VERSIONS = (0, 2)

@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class MetadataRequestTopic(Message):
     __slots__ = (
-        "name",
         "topic_id",
+        "name",
     )
     FIELDS = (
         Field("topic_id", "uuid", first=10, default=NO_ID),
@@ -27,10 +27,10 @@ class MetadataRequestTopic(Message):
 
 class MetadataRequest(Root):
     __slots__ = (
+        "topics",
         "allow_auto_topic_creation",
         "include_cluster_authorized_operations",
         "include_topic_authorized_operations",
-        "topics",
     )
     KEY = 3
     VERSIONS = (0, 13)
@@ -57,8 +57,8 @@ class MetadataRequest(Root):
 
 class MetadataResponseBroker(Message):
     __slots__ = (
-        "host",
         "node_id",
+        "host",
         "port",
         "rack",
     )
@@ -85,12 +85,12 @@ class MetadataResponseBroker(Message):
 class MetadataResponsePartition(Message):
     __slots__ = (
         "error_code",
-        "isr_nodes",
-        "leader_epoch",
-        "leader_id",
-        "offline_replicas",
         "partition_index",
+        "leader_id",
+        "leader_epoch",
         "replica_nodes",
+        "isr_nodes",
+        "offline_replicas",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -124,11 +124,11 @@ class MetadataResponsePartition(Message):
 class MetadataResponseTopic(Message):
     __slots__ = (
         "error_code",
-        "is_internal",
         "name",
+        "topic_id",
+        "is_internal",
         "partitions",
         "topic_authorized_operations",
-        "topic_id",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -158,13 +158,13 @@ class MetadataResponseTopic(Message):
 
 class MetadataResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "brokers",
-        "cluster_authorized_operations",
         "cluster_id",
         "controller_id",
-        "error_code",
-        "throttle_time_ms",
         "topics",
+        "cluster_authorized_operations",
+        "error_code",
     )
     KEY = 3
     VERSIONS = (0, 13)

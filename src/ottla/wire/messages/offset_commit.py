@@ -8,10 +8,10 @@ from ottla.wire.schema import Field, Message, Root
 
 class OffsetCommitRequestPartition(Message):
     __slots__ = (
+        "partition_index",
+        "committed_offset",
         "committed_leader_epoch",
         "committed_metadata",
-        "committed_offset",
-        "partition_index",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -36,8 +36,8 @@ class OffsetCommitRequestPartition(Message):
 class OffsetCommitRequestTopic(Message):
     __slots__ = (
         "name",
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("name", "string", last=9, default=""),
@@ -58,10 +58,10 @@ class OffsetCommitRequestTopic(Message):
 
 class OffsetCommitRequest(Root):
     __slots__ = (
-        "generation_id_or_member_epoch",
         "group_id",
-        "group_instance_id",
+        "generation_id_or_member_epoch",
         "member_id",
+        "group_instance_id",
         "retention_time_ms",
         "topics",
     )
@@ -96,8 +96,8 @@ class OffsetCommitRequest(Root):
 
 class OffsetCommitResponsePartition(Message):
     __slots__ = (
-        "error_code",
         "partition_index",
+        "error_code",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -116,8 +116,8 @@ class OffsetCommitResponsePartition(Message):
 class OffsetCommitResponseTopic(Message):
     __slots__ = (
         "name",
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("name", "string", last=9, default=""),

@@ -59,8 +59,8 @@ class OffsetDeleteRequest(Root):
 
 class OffsetDeleteResponsePartition(Message):
     __slots__ = (
-        "error_code",
         "partition_index",
+        "error_code",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),

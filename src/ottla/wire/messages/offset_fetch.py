@@ -28,8 +28,8 @@ class OffsetFetchRequestTopic(Message):
 class OffsetFetchRequestTopics(Message):
     __slots__ = (
         "name",
-        "partition_indexes",
         "topic_id",
+        "partition_indexes",
     )
     FIELDS = (
         Field("name", "string", first=8, last=9, default=""),
@@ -51,8 +51,8 @@ class OffsetFetchRequestTopics(Message):
 class OffsetFetchRequestGroup(Message):
     __slots__ = (
         "group_id",
-        "member_epoch",
         "member_id",
+        "member_epoch",
         "topics",
     )
     FIELDS = (
@@ -78,9 +78,9 @@ class OffsetFetchRequestGroup(Message):
 class OffsetFetchRequest(Root):
     __slots__ = (
         "group_id",
+        "topics",
         "groups",
         "require_stable",
-        "topics",
     )
     KEY = 9
     VERSIONS = (1, 10)
@@ -107,11 +107,11 @@ class OffsetFetchRequest(Root):
 
 class OffsetFetchResponsePartition(Message):
     __slots__ = (
-        "committed_leader_epoch",
-        "committed_offset",
-        "error_code",
-        "metadata",
         "partition_index",
+        "committed_offset",
+        "committed_leader_epoch",
+        "metadata",
+        "error_code",
     )
     FIELDS = (
         Field("partition_index", "int32", last=7, default=0),
@@ -157,11 +157,11 @@ class OffsetFetchResponseTopic(Message):
 
 class OffsetFetchResponsePartitions(Message):
     __slots__ = (
-        "committed_leader_epoch",
-        "committed_offset",
-        "error_code",
-        "metadata",
         "partition_index",
+        "committed_offset",
+        "committed_leader_epoch",
+        "metadata",
+        "error_code",
     )
     FIELDS = (
         Field("partition_index", "int32", first=8, default=0),
@@ -189,8 +189,8 @@ class OffsetFetchResponsePartitions(Message):
 class OffsetFetchResponseTopics(Message):
     __slots__ = (
         "name",
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("name", "string", first=8, last=9, default=""),
@@ -211,9 +211,9 @@ class OffsetFetchResponseTopics(Message):
 
 class OffsetFetchResponseGroup(Message):
     __slots__ = (
-        "error_code",
         "group_id",
         "topics",
+        "error_code",
     )
     FIELDS = (
         Field("group_id", "string", first=8, default=""),
@@ -234,10 +234,10 @@ class OffsetFetchResponseGroup(Message):
 
 class OffsetFetchResponse(Root):
     __slots__ = (
-        "error_code",
-        "groups",
         "throttle_time_ms",
         "topics",
+        "error_code",
+        "groups",
     )
     KEY = 9
     VERSIONS = (1, 10)

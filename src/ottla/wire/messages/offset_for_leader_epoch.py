@@ -7,9 +7,9 @@ from ottla.wire.schema import Field, Message, Root
 
 class OffsetForLeaderPartition(Message):
     __slots__ = (
+        "partition",
         "current_leader_epoch",
         "leader_epoch",
-        "partition",
     )
     FIELDS = (
         Field("partition", "int32", default=0),
@@ -30,8 +30,8 @@ class OffsetForLeaderPartition(Message):
 
 class OffsetForLeaderTopic(Message):
     __slots__ = (
-        "partitions",
         "topic",
+        "partitions",
     )
     FIELDS = (
         Field("topic", "string", default=""),
@@ -71,10 +71,10 @@ class OffsetForLeaderEpochRequest(Root):
 
 class EpochEndOffset(Message):
     __slots__ = (
-        "end_offset",
         "error_code",
-        "leader_epoch",
         "partition",
+        "leader_epoch",
+        "end_offset",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -98,8 +98,8 @@ class EpochEndOffset(Message):
 
 class OffsetForLeaderTopicResult(Message):
     __slots__ = (
-        "partitions",
         "topic",
+        "partitions",
     )
     FIELDS = (
         Field("topic", "string", default=""),

@@ -29,8 +29,8 @@ class PartitionProduceData(Message):
 class TopicProduceData(Message):
     __slots__ = (
         "name",
-        "partition_data",
         "topic_id",
+        "partition_data",
     )
     FIELDS = (
         Field("name", "string", last=12, default=""),
@@ -51,10 +51,10 @@ class TopicProduceData(Message):
 
 class ProduceRequest(Root):
     __slots__ = (
+        "transactional_id",
         "acks",
         "timeout_ms",
         "topic_data",
-        "transactional_id",
     )
     KEY = 0
     VERSIONS = (3, 13)
@@ -100,8 +100,8 @@ class BatchIndexAndErrorMessage(Message):
 
 class LeaderIdAndEpoch(Message):
     __slots__ = (
-        "leader_epoch",
         "leader_id",
+        "leader_epoch",
     )
     FIELDS = (
         Field("leader_id", "int32", first=10, default=-1),
@@ -119,14 +119,14 @@ class LeaderIdAndEpoch(Message):
 
 class PartitionProduceResponse(Message):
     __slots__ = (
-        "base_offset",
-        "current_leader",
-        "error_code",
-        "error_message",
         "index",
+        "error_code",
+        "base_offset",
         "log_append_time_ms",
         "log_start_offset",
         "record_errors",
+        "error_message",
+        "current_leader",
     )
     FIELDS = (
         Field("index", "int32", default=0),
@@ -163,8 +163,8 @@ class PartitionProduceResponse(Message):
 class TopicProduceResponse(Message):
     __slots__ = (
         "name",
-        "partition_responses",
         "topic_id",
+        "partition_responses",
     )
     FIELDS = (
         Field("name", "string", last=12, default=""),
@@ -185,8 +185,8 @@ class TopicProduceResponse(Message):
 
 class NodeEndpoint(Message):
     __slots__ = (
-        "host",
         "node_id",
+        "host",
         "port",
         "rack",
     )
@@ -212,9 +212,9 @@ class NodeEndpoint(Message):
 
 class ProduceResponse(Root):
     __slots__ = (
-        "node_endpoints",
         "responses",
         "throttle_time_ms",
+        "node_endpoints",
     )
     KEY = 0
     VERSIONS = (3, 13)

@@ -8,10 +8,10 @@ from ottla.wire.schema import Field, Root
 class PushTelemetryRequest(Root):
     __slots__ = (
         "client_instance_id",
-        "compression_type",
-        "metrics",
         "subscription_id",
         "terminating",
+        "compression_type",
+        "metrics",
     )
     KEY = 72
     VERSIONS = (0, 0)
@@ -41,8 +41,8 @@ class PushTelemetryRequest(Root):
 
 class PushTelemetryResponse(Root):
     __slots__ = (
-        "error_code",
         "throttle_time_ms",
+        "error_code",
     )
     KEY = 72
     VERSIONS = (0, 0)

@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class PartitionData(Message):
     __slots__ = (
-        "leader_epoch",
         "partition",
+        "leader_epoch",
     )
     FIELDS = (
         Field("partition", "int32", default=0),
@@ -27,8 +27,8 @@ class PartitionData(Message):
 
 class ReadStateData(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -68,10 +68,10 @@ class ReadShareGroupStateRequest(Root):
 
 class StateBatch(Message):
     __slots__ = (
-        "delivery_count",
-        "delivery_state",
         "first_offset",
         "last_offset",
+        "delivery_state",
+        "delivery_count",
     )
     FIELDS = (
         Field("first_offset", "int64", default=0),
@@ -95,12 +95,12 @@ class StateBatch(Message):
 
 class PartitionResult(Message):
     __slots__ = (
+        "partition",
         "error_code",
         "error_message",
-        "partition",
+        "state_epoch",
         "start_offset",
         "state_batches",
-        "state_epoch",
     )
     FIELDS = (
         Field("partition", "int32", default=0),
@@ -130,8 +130,8 @@ class PartitionResult(Message):
 
 class ReadStateResult(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),

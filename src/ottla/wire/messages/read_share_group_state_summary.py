@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class PartitionData(Message):
     __slots__ = (
-        "leader_epoch",
         "partition",
+        "leader_epoch",
     )
     FIELDS = (
         Field("partition", "int32", default=0),
@@ -27,8 +27,8 @@ class PartitionData(Message):
 
 class ReadStateSummaryData(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -68,13 +68,13 @@ class ReadShareGroupStateSummaryRequest(Root):
 
 class PartitionResult(Message):
     __slots__ = (
-        "delivery_complete_count",
+        "partition",
         "error_code",
         "error_message",
-        "leader_epoch",
-        "partition",
-        "start_offset",
         "state_epoch",
+        "leader_epoch",
+        "start_offset",
+        "delivery_complete_count",
     )
     FIELDS = (
         Field("partition", "int32", default=0),
@@ -107,8 +107,8 @@ class PartitionResult(Message):
 
 class ReadStateSummaryResult(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),

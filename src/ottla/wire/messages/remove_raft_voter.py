@@ -7,8 +7,8 @@ from ottla.wire.schema import Field, Root
 class RemoveRaftVoterRequest(Root):
     __slots__ = (
         "cluster_id",
-        "voter_directory_id",
         "voter_id",
+        "voter_directory_id",
     )
     KEY = 81
     VERSIONS = (0, 0)
@@ -32,9 +32,9 @@ class RemoveRaftVoterRequest(Root):
 
 class RemoveRaftVoterResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "throttle_time_ms",
     )
     KEY = 81
     VERSIONS = (0, 0)

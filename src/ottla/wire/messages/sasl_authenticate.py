@@ -20,9 +20,9 @@ class SaslAuthenticateRequest(Root):
 
 class SaslAuthenticateResponse(Root):
     __slots__ = (
-        "auth_bytes",
         "error_code",
         "error_message",
+        "auth_bytes",
         "session_lifetime_ms",
     )
     KEY = 36

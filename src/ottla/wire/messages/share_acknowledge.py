@@ -8,9 +8,9 @@ from ottla.wire.schema import Field, Message, Root
 
 class AcknowledgementBatch(Message):
     __slots__ = (
-        "acknowledge_types",
         "first_offset",
         "last_offset",
+        "acknowledge_types",
     )
     FIELDS = (
         Field("first_offset", "int64", default=0),
@@ -31,8 +31,8 @@ class AcknowledgementBatch(Message):
 
 class AcknowledgePartition(Message):
     __slots__ = (
-        "acknowledgement_batches",
         "partition_index",
+        "acknowledgement_batches",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -50,8 +50,8 @@ class AcknowledgePartition(Message):
 
 class AcknowledgeTopic(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -70,9 +70,9 @@ class AcknowledgeTopic(Message):
 class ShareAcknowledgeRequest(Root):
     __slots__ = (
         "group_id",
-        "is_renew_ack",
         "member_id",
         "share_session_epoch",
+        "is_renew_ack",
         "topics",
     )
     KEY = 79
@@ -103,8 +103,8 @@ class ShareAcknowledgeRequest(Root):
 
 class LeaderIdAndEpoch(Message):
     __slots__ = (
-        "leader_epoch",
         "leader_id",
+        "leader_epoch",
     )
     FIELDS = (
         Field("leader_id", "int32", default=0),
@@ -122,10 +122,10 @@ class LeaderIdAndEpoch(Message):
 
 class PartitionData(Message):
     __slots__ = (
-        "current_leader",
+        "partition_index",
         "error_code",
         "error_message",
-        "partition_index",
+        "current_leader",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -149,8 +149,8 @@ class PartitionData(Message):
 
 class ShareAcknowledgeTopicResponse(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -168,8 +168,8 @@ class ShareAcknowledgeTopicResponse(Message):
 
 class NodeEndpoint(Message):
     __slots__ = (
-        "host",
         "node_id",
+        "host",
         "port",
         "rack",
     )
@@ -195,12 +195,12 @@ class NodeEndpoint(Message):
 
 class ShareAcknowledgeResponse(Root):
     __slots__ = (
-        "acquisition_lock_timeout_ms",
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "node_endpoints",
+        "acquisition_lock_timeout_ms",
         "responses",
-        "throttle_time_ms",
+        "node_endpoints",
     )
     KEY = 79
     VERSIONS = (1, 2)

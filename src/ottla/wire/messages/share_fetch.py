@@ -9,9 +9,9 @@ from ottla.wire.schema import Field, Message, Root
 
 class AcknowledgementBatch(Message):
     __slots__ = (
-        "acknowledge_types",
         "first_offset",
         "last_offset",
+        "acknowledge_types",
     )
     FIELDS = (
         Field("first_offset", "int64", default=0),
@@ -32,9 +32,9 @@ class AcknowledgementBatch(Message):
 
 class FetchPartition(Message):
     __slots__ = (
-        "acknowledgement_batches",
         "partition_index",
         "partition_max_bytes",
+        "acknowledgement_batches",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -55,8 +55,8 @@ class FetchPartition(Message):
 
 class FetchTopic(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -74,8 +74,8 @@ class FetchTopic(Message):
 
 class ForgottenTopic(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -93,18 +93,18 @@ class ForgottenTopic(Message):
 
 class ShareFetchRequest(Root):
     __slots__ = (
-        "batch_size",
-        "forgotten_topics_data",
         "group_id",
-        "is_renew_ack",
+        "member_id",
+        "share_session_epoch",
+        "max_wait_ms",
+        "min_bytes",
         "max_bytes",
         "max_records",
-        "max_wait_ms",
-        "member_id",
-        "min_bytes",
+        "batch_size",
         "share_acquire_mode",
-        "share_session_epoch",
+        "is_renew_ack",
         "topics",
+        "forgotten_topics_data",
     )
     KEY = 78
     VERSIONS = (1, 2)
@@ -155,8 +155,8 @@ class ShareFetchRequest(Root):
 
 class LeaderIdAndEpoch(Message):
     __slots__ = (
-        "leader_epoch",
         "leader_id",
+        "leader_epoch",
     )
     FIELDS = (
         Field("leader_id", "int32", default=0),
@@ -174,9 +174,9 @@ class LeaderIdAndEpoch(Message):
 
 class AcquiredRecords(Message):
     __slots__ = (
-        "delivery_count",
         "first_offset",
         "last_offset",
+        "delivery_count",
     )
     FIELDS = (
         Field("first_offset", "int64", default=0),
@@ -197,14 +197,14 @@ class AcquiredRecords(Message):
 
 class PartitionData(Message):
     __slots__ = (
-        "acknowledge_error_code",
-        "acknowledge_error_message",
-        "acquired_records",
-        "current_leader",
+        "partition_index",
         "error_code",
         "error_message",
-        "partition_index",
+        "acknowledge_error_code",
+        "acknowledge_error_message",
+        "current_leader",
         "records",
+        "acquired_records",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -240,8 +240,8 @@ class PartitionData(Message):
 
 class ShareFetchableTopicResponse(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -259,8 +259,8 @@ class ShareFetchableTopicResponse(Message):
 
 class NodeEndpoint(Message):
     __slots__ = (
-        "host",
         "node_id",
+        "host",
         "port",
         "rack",
     )
@@ -286,12 +286,12 @@ class NodeEndpoint(Message):
 
 class ShareFetchResponse(Root):
     __slots__ = (
-        "acquisition_lock_timeout_ms",
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "node_endpoints",
+        "acquisition_lock_timeout_ms",
         "responses",
-        "throttle_time_ms",
+        "node_endpoints",
     )
     KEY = 78
     VERSIONS = (1, 2)

@@ -30,9 +30,9 @@ class ShareGroupDescribeRequest(Root):
 
 class TopicPartitions(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
         "topic_name",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -64,13 +64,13 @@ class Assignment(Message):
 
 class Member(Message):
     __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "member_epoch",
         "member_id",
         "rack_id",
+        "member_epoch",
+        "client_id",
+        "client_host",
         "subscribed_topic_names",
+        "assignment",
     )
     FIELDS = (
         Field("member_id", "string", default=""),
@@ -103,15 +103,15 @@ class Member(Message):
 
 class DescribedGroup(Message):
     __slots__ = (
-        "assignment_epoch",
-        "assignor_name",
-        "authorized_operations",
         "error_code",
         "error_message",
-        "group_epoch",
         "group_id",
         "group_state",
+        "group_epoch",
+        "assignment_epoch",
+        "assignor_name",
         "members",
+        "authorized_operations",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -150,8 +150,8 @@ class DescribedGroup(Message):
 
 class ShareGroupDescribeResponse(Root):
     __slots__ = (
-        "groups",
         "throttle_time_ms",
+        "groups",
     )
     KEY = 77
     VERSIONS = (1, 1)

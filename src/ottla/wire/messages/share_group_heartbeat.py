@@ -9,8 +9,8 @@ from ottla.wire.schema import Field, Message, Root
 class ShareGroupHeartbeatRequest(Root):
     __slots__ = (
         "group_id",
-        "member_epoch",
         "member_id",
+        "member_epoch",
         "rack_id",
         "subscribed_topic_names",
     )
@@ -42,8 +42,8 @@ class ShareGroupHeartbeatRequest(Root):
 
 class TopicPartitions(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -72,13 +72,13 @@ class Assignment(Message):
 
 class ShareGroupHeartbeatResponse(Root):
     __slots__ = (
-        "assignment",
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "heartbeat_interval_ms",
-        "member_epoch",
         "member_id",
-        "throttle_time_ms",
+        "member_epoch",
+        "heartbeat_interval_ms",
+        "assignment",
     )
     KEY = 76
     VERSIONS = (1, 1)

@@ -75,11 +75,11 @@ class TopicInfo(Message):
 
 class Subtopology(Message):
     __slots__ = (
-        "repartition_sink_topics",
-        "repartition_source_topics",
-        "source_topics",
-        "state_changelog_topics",
         "subtopology_id",
+        "source_topics",
+        "repartition_sink_topics",
+        "state_changelog_topics",
+        "repartition_source_topics",
     )
     FIELDS = (
         Field("subtopology_id", "string", default=""),
@@ -144,9 +144,9 @@ class Endpoint(Message):
 
 class TaskOffset(Message):
     __slots__ = (
-        "offset",
-        "partition",
         "subtopology_id",
+        "partition",
+        "offset",
     )
     FIELDS = (
         Field("subtopology_id", "string", default=""),
@@ -167,8 +167,8 @@ class TaskOffset(Message):
 
 class TaskIds(Message):
     __slots__ = (
-        "partitions",
         "subtopology_id",
+        "partitions",
     )
     FIELDS = (
         Field("subtopology_id", "string", default=""),
@@ -209,21 +209,21 @@ class Assignment(Message):
 
 class Member(Message):
     __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "client_tags",
-        "instance_id",
-        "is_classic",
-        "member_epoch",
         "member_id",
-        "process_id",
+        "member_epoch",
+        "instance_id",
         "rack_id",
-        "target_assignment",
-        "task_end_offsets",
-        "task_offsets",
+        "client_id",
+        "client_host",
         "topology_epoch",
+        "process_id",
         "user_endpoint",
+        "client_tags",
+        "task_offsets",
+        "task_end_offsets",
+        "assignment",
+        "target_assignment",
+        "is_classic",
     )
     FIELDS = (
         Field("member_id", "string", default=""),
@@ -280,15 +280,15 @@ class Member(Message):
 
 class DescribedGroup(Message):
     __slots__ = (
-        "assignment_epoch",
-        "authorized_operations",
         "error_code",
         "error_message",
-        "group_epoch",
         "group_id",
         "group_state",
-        "members",
+        "group_epoch",
+        "assignment_epoch",
         "topology",
+        "members",
+        "authorized_operations",
     )
     FIELDS = (
         Field("error_code", "int16", default=0),
@@ -327,8 +327,8 @@ class DescribedGroup(Message):
 
 class StreamsGroupDescribeResponse(Root):
     __slots__ = (
-        "groups",
         "throttle_time_ms",
+        "groups",
     )
     KEY = 89
     VERSIONS = (0, 0)

@@ -53,9 +53,9 @@ class TopicInfo(Message):
 
 class CopartitionGroup(Message):
     __slots__ = (
-        "repartition_source_topics",
-        "source_topic_regex",
         "source_topics",
+        "source_topic_regex",
+        "repartition_source_topics",
     )
     FIELDS = (
         Field("source_topics", "int16", array=True, default=()),
@@ -76,13 +76,13 @@ class CopartitionGroup(Message):
 
 class Subtopology(Message):
     __slots__ = (
-        "copartition_groups",
+        "subtopology_id",
+        "source_topics",
+        "source_topic_regex",
+        "state_changelog_topics",
         "repartition_sink_topics",
         "repartition_source_topics",
-        "source_topic_regex",
-        "source_topics",
-        "state_changelog_topics",
-        "subtopology_id",
+        "copartition_groups",
     )
     FIELDS = (
         Field("subtopology_id", "string", default=""),
@@ -134,8 +134,8 @@ class Topology(Message):
 
 class TaskIds(Message):
     __slots__ = (
-        "partitions",
         "subtopology_id",
+        "partitions",
     )
     FIELDS = (
         Field("subtopology_id", "string", default=""),
@@ -172,9 +172,9 @@ class Endpoint(Message):
 
 class TaskOffset(Message):
     __slots__ = (
-        "offset",
-        "partition",
         "subtopology_id",
+        "partition",
+        "offset",
     )
     FIELDS = (
         Field("subtopology_id", "string", default=""),
@@ -195,23 +195,23 @@ class TaskOffset(Message):
 
 class StreamsGroupHeartbeatRequest(Root):
     __slots__ = (
-        "active_tasks",
-        "client_tags",
-        "endpoint_information_epoch",
         "group_id",
-        "instance_id",
-        "member_epoch",
         "member_id",
-        "process_id",
+        "member_epoch",
+        "endpoint_information_epoch",
+        "instance_id",
         "rack_id",
         "rebalance_timeout_ms",
-        "shutdown_application",
-        "standby_tasks",
-        "task_end_offsets",
-        "task_offsets",
         "topology",
-        "user_endpoint",
+        "active_tasks",
+        "standby_tasks",
         "warmup_tasks",
+        "process_id",
+        "user_endpoint",
+        "client_tags",
+        "task_offsets",
+        "task_end_offsets",
+        "shutdown_application",
     )
     KEY = 88
     VERSIONS = (0, 0)
@@ -296,8 +296,8 @@ class Status(Message):
 
 class ResponseTaskIds(Message):
     __slots__ = (
-        "partitions",
         "subtopology_id",
+        "partitions",
     )
     FIELDS = (
         Field("subtopology_id", "string", default=""),
@@ -334,8 +334,8 @@ class ResponseEndpoint(Message):
 
 class TopicPartition(Message):
     __slots__ = (
-        "partitions",
         "topic",
+        "partitions",
     )
     FIELDS = (
         Field("topic", "string", default=""),
@@ -353,9 +353,9 @@ class TopicPartition(Message):
 
 class EndpointToPartitions(Message):
     __slots__ = (
+        "user_endpoint",
         "active_partitions",
         "standby_partitions",
-        "user_endpoint",
     )
     FIELDS = (
         Field("user_endpoint", ResponseEndpoint),
@@ -376,20 +376,20 @@ class EndpointToPartitions(Message):
 
 class StreamsGroupHeartbeatResponse(Root):
     __slots__ = (
-        "acceptable_recovery_lag",
-        "active_tasks",
-        "endpoint_information_epoch",
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "heartbeat_interval_ms",
-        "member_epoch",
         "member_id",
-        "partitions_by_user_endpoint",
-        "standby_tasks",
-        "status",
+        "member_epoch",
+        "heartbeat_interval_ms",
+        "acceptable_recovery_lag",
         "task_offset_interval_ms",
-        "throttle_time_ms",
+        "status",
+        "active_tasks",
+        "standby_tasks",
         "warmup_tasks",
+        "endpoint_information_epoch",
+        "partitions_by_user_endpoint",
     )
     KEY = 88
     VERSIONS = (0, 0)

@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class SyncGroupRequestAssignment(Message):
     __slots__ = (
-        "assignment",
         "member_id",
+        "assignment",
     )
     FIELDS = (
         Field("member_id", "string", default=""),
@@ -27,13 +27,13 @@ class SyncGroupRequestAssignment(Message):
 
 class SyncGroupRequest(Root):
     __slots__ = (
-        "assignments",
-        "generation_id",
         "group_id",
-        "group_instance_id",
+        "generation_id",
         "member_id",
-        "protocol_name",
+        "group_instance_id",
         "protocol_type",
+        "protocol_name",
+        "assignments",
     )
     KEY = 14
     VERSIONS = (0, 5)
@@ -69,11 +69,11 @@ class SyncGroupRequest(Root):
 
 class SyncGroupResponse(Root):
     __slots__ = (
-        "assignment",
-        "error_code",
-        "protocol_name",
-        "protocol_type",
         "throttle_time_ms",
+        "error_code",
+        "protocol_type",
+        "protocol_name",
+        "assignment",
     )
     KEY = 14
     VERSIONS = (0, 5)

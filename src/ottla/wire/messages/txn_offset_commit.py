@@ -7,10 +7,10 @@ from ottla.wire.schema import Field, Message, Root
 
 class TxnOffsetCommitRequestPartition(Message):
     __slots__ = (
+        "partition_index",
+        "committed_offset",
         "committed_leader_epoch",
         "committed_metadata",
-        "committed_offset",
-        "partition_index",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -53,14 +53,14 @@ class TxnOffsetCommitRequestTopic(Message):
 
 class TxnOffsetCommitRequest(Root):
     __slots__ = (
-        "generation_id",
-        "group_id",
-        "group_instance_id",
-        "member_id",
-        "producer_epoch",
-        "producer_id",
-        "topics",
         "transactional_id",
+        "group_id",
+        "producer_id",
+        "producer_epoch",
+        "generation_id",
+        "member_id",
+        "group_instance_id",
+        "topics",
     )
     KEY = 28
     VERSIONS = (0, 5)
@@ -99,8 +99,8 @@ class TxnOffsetCommitRequest(Root):
 
 class TxnOffsetCommitResponsePartition(Message):
     __slots__ = (
-        "error_code",
         "partition_index",
+        "error_code",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),

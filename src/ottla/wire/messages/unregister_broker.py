@@ -19,9 +19,9 @@ class UnregisterBrokerRequest(Root):
 
 class UnregisterBrokerResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "error_message",
-        "throttle_time_ms",
     )
     KEY = 64
     VERSIONS = (0, 0)

@@ -7,9 +7,9 @@ from ottla.wire.schema import Field, Message, Root
 
 class FeatureUpdateKey(Message):
     __slots__ = (
-        "allow_downgrade",
         "feature",
         "max_version_level",
+        "allow_downgrade",
         "upgrade_type",
     )
     FIELDS = (
@@ -34,8 +34,8 @@ class FeatureUpdateKey(Message):
 
 class UpdateFeaturesRequest(Root):
     __slots__ = (
-        "feature_updates",
         "timeout_ms",
+        "feature_updates",
         "validate_only",
     )
     KEY = 57
@@ -60,9 +60,9 @@ class UpdateFeaturesRequest(Root):
 
 class UpdatableFeatureResult(Message):
     __slots__ = (
+        "feature",
         "error_code",
         "error_message",
-        "feature",
     )
     FIELDS = (
         Field("feature", "string", default=""),
@@ -83,10 +83,10 @@ class UpdatableFeatureResult(Message):
 
 class UpdateFeaturesResponse(Root):
     __slots__ = (
+        "throttle_time_ms",
         "error_code",
         "error_message",
         "results",
-        "throttle_time_ms",
     )
     KEY = 57
     VERSIONS = (0, 2)

@@ -8,8 +8,8 @@ from ottla.wire.schema import Field, Message, Root
 
 class Listener(Message):
     __slots__ = (
-        "host",
         "name",
+        "host",
         "port",
     )
     FIELDS = (
@@ -31,8 +31,8 @@ class Listener(Message):
 
 class KRaftVersionFeature(Message):
     __slots__ = (
-        "max_supported_version",
         "min_supported_version",
+        "max_supported_version",
     )
     FIELDS = (
         Field("min_supported_version", "int16", default=0),
@@ -52,10 +52,10 @@ class UpdateRaftVoterRequest(Root):
     __slots__ = (
         "cluster_id",
         "current_leader_epoch",
-        "k_raft_version_feature",
-        "listeners",
-        "voter_directory_id",
         "voter_id",
+        "voter_directory_id",
+        "listeners",
+        "k_raft_version_feature",
     )
     KEY = 82
     VERSIONS = (0, 0)
@@ -90,9 +90,9 @@ class UpdateRaftVoterRequest(Root):
 
 class CurrentLeader(Message):
     __slots__ = (
-        "host",
-        "leader_epoch",
         "leader_id",
+        "leader_epoch",
+        "host",
         "port",
     )
     FIELDS = (
@@ -117,9 +117,9 @@ class CurrentLeader(Message):
 
 class UpdateRaftVoterResponse(Root):
     __slots__ = (
-        "current_leader",
-        "error_code",
         "throttle_time_ms",
+        "error_code",
+        "current_leader",
     )
     KEY = 82
     VERSIONS = (0, 0)

@@ -8,14 +8,14 @@ from ottla.wire.schema import Field, Message, Root
 
 class PartitionData(Message):
     __slots__ = (
-        "last_offset",
-        "last_offset_epoch",
         "partition_index",
-        "pre_vote",
-        "replica_directory_id",
         "replica_epoch",
         "replica_id",
+        "replica_directory_id",
         "voter_directory_id",
+        "last_offset_epoch",
+        "last_offset",
+        "pre_vote",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),
@@ -51,8 +51,8 @@ class PartitionData(Message):
 
 class TopicData(Message):
     __slots__ = (
-        "partitions",
         "topic_name",
+        "partitions",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -71,8 +71,8 @@ class TopicData(Message):
 class VoteRequest(Root):
     __slots__ = (
         "cluster_id",
-        "topics",
         "voter_id",
+        "topics",
     )
     KEY = 52
     VERSIONS = (0, 2)
@@ -96,10 +96,10 @@ class VoteRequest(Root):
 
 class ResponsePartitionData(Message):
     __slots__ = (
-        "error_code",
-        "leader_epoch",
-        "leader_id",
         "partition_index",
+        "error_code",
+        "leader_id",
+        "leader_epoch",
         "vote_granted",
     )
     FIELDS = (
@@ -127,8 +127,8 @@ class ResponsePartitionData(Message):
 
 class ResponseTopicData(Message):
     __slots__ = (
-        "partitions",
         "topic_name",
+        "partitions",
     )
     FIELDS = (
         Field("topic_name", "string", default=""),
@@ -146,8 +146,8 @@ class ResponseTopicData(Message):
 
 class NodeEndpoint(Message):
     __slots__ = (
-        "host",
         "node_id",
+        "host",
         "port",
     )
     FIELDS = (
@@ -170,8 +170,8 @@ class NodeEndpoint(Message):
 class VoteResponse(Root):
     __slots__ = (
         "error_code",
-        "node_endpoints",
         "topics",
+        "node_endpoints",
     )
     KEY = 52
     VERSIONS = (0, 2)

@@ -8,10 +8,10 @@ from ottla.wire.schema import Field, Message, Root
 
 class StateBatch(Message):
     __slots__ = (
-        "delivery_count",
-        "delivery_state",
         "first_offset",
         "last_offset",
+        "delivery_state",
+        "delivery_count",
     )
     FIELDS = (
         Field("first_offset", "int64", default=0),
@@ -35,12 +35,12 @@ class StateBatch(Message):
 
 class PartitionData(Message):
     __slots__ = (
-        "delivery_complete_count",
-        "leader_epoch",
         "partition",
-        "start_offset",
-        "state_batches",
         "state_epoch",
+        "leader_epoch",
+        "start_offset",
+        "delivery_complete_count",
+        "state_batches",
     )
     FIELDS = (
         Field("partition", "int32", default=0),
@@ -70,8 +70,8 @@ class PartitionData(Message):
 
 class WriteStateData(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -111,9 +111,9 @@ class WriteShareGroupStateRequest(Root):
 
 class PartitionResult(Message):
     __slots__ = (
+        "partition",
         "error_code",
         "error_message",
-        "partition",
     )
     FIELDS = (
         Field("partition", "int32", default=0),
@@ -134,8 +134,8 @@ class PartitionResult(Message):
 
 class WriteStateResult(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),

@@ -26,11 +26,11 @@ class WritableTxnMarkerTopic(Message):
 
 class WritableTxnMarker(Message):
     __slots__ = (
-        "coordinator_epoch",
-        "producer_epoch",
         "producer_id",
-        "topics",
+        "producer_epoch",
         "transaction_result",
+        "topics",
+        "coordinator_epoch",
         "transaction_version",
     )
     FIELDS = (
@@ -75,8 +75,8 @@ class WriteTxnMarkersRequest(Root):
 
 class WritableTxnMarkerPartitionResult(Message):
     __slots__ = (
-        "error_code",
         "partition_index",
+        "error_code",
     )
     FIELDS = (
         Field("partition_index", "int32", default=0),

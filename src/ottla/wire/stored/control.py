@@ -9,8 +9,8 @@ from ottla.wire.schema import LATEST, Field, Message, Root
 
 class TopicPartition(Message):
     __slots__ = (
-        "partitions",
         "topic",
+        "partitions",
     )
     FIELDS = (
         Field("topic", "string", default=""),
@@ -50,8 +50,8 @@ class ConsumerProtocolAssignment(Root):
 
 class ConsumerProtocolSubscriptionTopicPartition(Message):
     __slots__ = (
-        "partitions",
         "topic",
+        "partitions",
     )
     FIELDS = (
         Field("topic", "string", first=1, default=""),
@@ -69,11 +69,11 @@ class ConsumerProtocolSubscriptionTopicPartition(Message):
 
 class ConsumerProtocolSubscription(Root):
     __slots__ = (
-        "generation_id",
-        "owned_partitions",
-        "rack_id",
         "topics",
         "user_data",
+        "owned_partitions",
+        "generation_id",
+        "rack_id",
     )
     KEY = -1
     VERSIONS = (0, 3)
@@ -117,9 +117,9 @@ class ControlRecordTypeSchema(Root):
 
 class DefaultPrincipalData(Root):
     __slots__ = (
+        "type",
         "name",
         "token_authenticated",
-        "type",
     )
     KEY = -1
     VERSIONS = (0, 0)
@@ -157,8 +157,8 @@ class EndTxnMarker(Root):
 
 class KRaftVersionRecord(Root):
     __slots__ = (
-        "k_raft_version",
         "version",
+        "k_raft_version",
     )
     KEY = -1
     VERSIONS = (0, 0)
@@ -179,8 +179,8 @@ class KRaftVersionRecord(Root):
 
 class Voter(Message):
     __slots__ = (
-        "voter_directory_id",
         "voter_id",
+        "voter_directory_id",
     )
     FIELDS = (
         Field("voter_id", "int32", default=0),
@@ -198,10 +198,10 @@ class Voter(Message):
 
 class LeaderChangeMessage(Root):
     __slots__ = (
-        "granting_voters",
-        "leader_id",
         "version",
+        "leader_id",
         "voters",
+        "granting_voters",
     )
     KEY = -1
     VERSIONS = (0, 1)
@@ -242,8 +242,8 @@ class SnapshotFooterRecord(Root):
 
 class SnapshotHeaderRecord(Root):
     __slots__ = (
-        "last_contained_log_timestamp",
         "version",
+        "last_contained_log_timestamp",
     )
     KEY = -1
     VERSIONS = (0, 0)
@@ -264,8 +264,8 @@ class SnapshotHeaderRecord(Root):
 
 class Endpoint(Message):
     __slots__ = (
-        "host",
         "name",
+        "host",
         "port",
     )
     FIELDS = (
@@ -287,8 +287,8 @@ class Endpoint(Message):
 
 class KRaftVersionFeature(Message):
     __slots__ = (
-        "max_supported_version",
         "min_supported_version",
+        "max_supported_version",
     )
     FIELDS = (
         Field("min_supported_version", "int16", default=0),
@@ -306,10 +306,10 @@ class KRaftVersionFeature(Message):
 
 class VotersRecordVoter(Message):
     __slots__ = (
+        "voter_id",
+        "voter_directory_id",
         "endpoints",
         "k_raft_version_feature",
-        "voter_directory_id",
-        "voter_id",
     )
     FIELDS = (
         Field("voter_id", "int32", default=0),

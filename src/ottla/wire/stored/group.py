@@ -31,9 +31,9 @@ class ConsumerGroupCurrentMemberAssignmentKey(Root):
 
 class TopicPartitions(Message):
     __slots__ = (
-        "assignment_epochs",
-        "partitions",
         "topic_id",
+        "partitions",
+        "assignment_epochs",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -54,11 +54,11 @@ class TopicPartitions(Message):
 
 class ConsumerGroupCurrentMemberAssignmentValue(Root):
     __slots__ = (
-        "assigned_partitions",
         "member_epoch",
-        "partitions_pending_revocation",
         "previous_member_epoch",
         "state",
+        "assigned_partitions",
+        "partitions_pending_revocation",
     )
     KEY = 8
     VERSIONS = (0, 0)
@@ -110,8 +110,8 @@ class ConsumerGroupMemberMetadataKey(Root):
 
 class ClassicProtocol(Message):
     __slots__ = (
-        "metadata",
         "name",
+        "metadata",
     )
     FIELDS = (
         Field("name", "string", default=""),
@@ -148,15 +148,15 @@ class ClassicMemberMetadata(Message):
 
 class ConsumerGroupMemberMetadataValue(Root):
     __slots__ = (
-        "classic_member_metadata",
-        "client_host",
-        "client_id",
         "instance_id",
         "rack_id",
-        "rebalance_timeout_ms",
-        "server_assignor",
+        "client_id",
+        "client_host",
         "subscribed_topic_names",
         "subscribed_topic_regex",
+        "rebalance_timeout_ms",
+        "server_assignor",
+        "classic_member_metadata",
     )
     KEY = 5
     VERSIONS = (0, 0)
@@ -267,10 +267,10 @@ class PartitionMetadata(Message):
 
 class TopicMetadata(Message):
     __slots__ = (
-        "num_partitions",
-        "partition_metadata",
         "topic_id",
         "topic_name",
+        "num_partitions",
+        "partition_metadata",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -330,9 +330,9 @@ class ConsumerGroupRegularExpressionKey(Root):
 
 class ConsumerGroupRegularExpressionValue(Root):
     __slots__ = (
-        "timestamp",
         "topics",
         "version",
+        "timestamp",
     )
     KEY = 16
     VERSIONS = (0, 0)
@@ -378,8 +378,8 @@ class ConsumerGroupTargetAssignmentMemberKey(Root):
 
 class TopicPartition(Message):
     __slots__ = (
-        "partitions",
         "topic_id",
+        "partitions",
     )
     FIELDS = (
         Field("topic_id", "uuid", default=NO_ID),
@@ -461,14 +461,14 @@ class GroupMetadataKey(Root):
 
 class MemberMetadata(Message):
     __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "group_instance_id",
         "member_id",
+        "group_instance_id",
+        "client_id",
+        "client_host",
         "rebalance_timeout",
         "session_timeout",
         "subscription",
+        "assignment",
     )
     FIELDS = (
         Field("member_id", "string", default=""),
@@ -504,12 +504,12 @@ class MemberMetadata(Message):
 
 class GroupMetadataValue(Root):
     __slots__ = (
-        "current_state_timestamp",
-        "generation",
-        "leader",
-        "members",
-        "protocol",
         "protocol_type",
+        "generation",
+        "protocol",
+        "leader",
+        "current_state_timestamp",
+        "members",
     )
     KEY = 2
     VERSIONS = (0, 4)
@@ -543,8 +543,8 @@ class GroupMetadataValue(Root):
 class OffsetCommitKey(Root):
     __slots__ = (
         "group",
-        "partition",
         "topic",
+        "partition",
     )
     KEY = 1
     VERSIONS = (0, 0)
@@ -568,11 +568,11 @@ class OffsetCommitKey(Root):
 
 class OffsetCommitValue(Root):
     __slots__ = (
-        "commit_timestamp",
-        "expire_timestamp",
+        "offset",
         "leader_epoch",
         "metadata",
-        "offset",
+        "commit_timestamp",
+        "expire_timestamp",
         "topic_id",
     )
     KEY = 1

@@ -23,14 +23,14 @@ class AbortTransactionRecord(Root):
 
 class AccessControlEntryRecord(Root):
     __slots__ = (
-        "host",
         "id",
-        "operation",
-        "pattern_type",
-        "permission_type",
-        "principal",
-        "resource_name",
         "resource_type",
+        "resource_name",
+        "pattern_type",
+        "principal",
+        "host",
+        "operation",
+        "permission_type",
     )
     KEY = 18
     VERSIONS = (0, 0)
@@ -83,12 +83,12 @@ class BeginTransactionRecord(Root):
 
 class BrokerRegistrationChangeRecord(Root):
     __slots__ = (
-        "broker_epoch",
         "broker_id",
-        "cordoned_log_dirs",
+        "broker_epoch",
         "fenced",
         "in_controlled_shutdown",
         "log_dirs",
+        "cordoned_log_dirs",
     )
     KEY = 17
     VERSIONS = (0, 3)
@@ -135,8 +135,8 @@ class ClearElrRecord(Root):
 
 class EntityData(Message):
     __slots__ = (
-        "entity_name",
         "entity_type",
+        "entity_name",
     )
     FIELDS = (
         Field("entity_type", "string", default=""),
@@ -156,8 +156,8 @@ class ClientQuotaRecord(Root):
     __slots__ = (
         "entity",
         "key",
-        "remove",
         "value",
+        "remove",
     )
     KEY = 14
     VERSIONS = (0, 0)
@@ -184,9 +184,9 @@ class ClientQuotaRecord(Root):
 
 class ConfigRecord(Root):
     __slots__ = (
-        "name",
-        "resource_name",
         "resource_type",
+        "resource_name",
+        "name",
         "value",
     )
     KEY = 4
@@ -214,12 +214,12 @@ class ConfigRecord(Root):
 
 class DelegationTokenRecord(Root):
     __slots__ = (
-        "expiration_timestamp",
+        "owner",
+        "requester",
+        "renewers",
         "issue_timestamp",
         "max_timestamp",
-        "owner",
-        "renewers",
-        "requester",
+        "expiration_timestamp",
         "token_id",
     )
     KEY = 10
@@ -264,8 +264,8 @@ class EndTransactionRecord(Root):
 
 class FeatureLevelRecord(Root):
     __slots__ = (
-        "feature_level",
         "name",
+        "feature_level",
     )
     KEY = 12
     VERSIONS = (0, 0)
@@ -286,8 +286,8 @@ class FeatureLevelRecord(Root):
 
 class FenceBrokerRecord(Root):
     __slots__ = (
-        "epoch",
         "id",
+        "epoch",
     )
     KEY = 7
     VERSIONS = (0, 0)
@@ -316,17 +316,17 @@ class NoOpRecord(Root):
 
 class PartitionChangeRecord(Root):
     __slots__ = (
+        "partition_id",
+        "topic_id",
+        "isr",
+        "leader",
+        "replicas",
+        "removing_replicas",
         "adding_replicas",
+        "leader_recovery_state",
         "directories",
         "eligible_leader_replicas",
-        "isr",
         "last_known_elr",
-        "leader",
-        "leader_recovery_state",
-        "partition_id",
-        "removing_replicas",
-        "replicas",
-        "topic_id",
     )
     KEY = 5
     VERSIONS = (0, 2)
@@ -374,19 +374,19 @@ class PartitionChangeRecord(Root):
 
 class PartitionRecord(Root):
     __slots__ = (
+        "partition_id",
+        "topic_id",
+        "replicas",
+        "isr",
+        "removing_replicas",
         "adding_replicas",
+        "leader",
+        "leader_recovery_state",
+        "leader_epoch",
+        "partition_epoch",
         "directories",
         "eligible_leader_replicas",
-        "isr",
         "last_known_elr",
-        "leader",
-        "leader_epoch",
-        "leader_recovery_state",
-        "partition_epoch",
-        "partition_id",
-        "removing_replicas",
-        "replicas",
-        "topic_id",
     )
     KEY = 3
     VERSIONS = (0, 2)
@@ -440,8 +440,8 @@ class PartitionRecord(Root):
 
 class ProducerIdsRecord(Root):
     __slots__ = (
-        "broker_epoch",
         "broker_id",
+        "broker_epoch",
         "next_producer_id",
     )
     KEY = 15
@@ -466,8 +466,8 @@ class ProducerIdsRecord(Root):
 
 class BrokerEndpoint(Message):
     __slots__ = (
-        "host",
         "name",
+        "host",
         "port",
         "security_protocol",
     )
@@ -493,9 +493,9 @@ class BrokerEndpoint(Message):
 
 class BrokerFeature(Message):
     __slots__ = (
-        "max_supported_version",
-        "min_supported_version",
         "name",
+        "min_supported_version",
+        "max_supported_version",
     )
     FIELDS = (
         Field("name", "string", default=""),
@@ -516,17 +516,17 @@ class BrokerFeature(Message):
 
 class RegisterBrokerRecord(Root):
     __slots__ = (
-        "broker_epoch",
         "broker_id",
-        "cordoned_log_dirs",
+        "is_migrating_zk_broker",
+        "incarnation_id",
+        "broker_epoch",
         "end_points",
         "features",
+        "rack",
         "fenced",
         "in_controlled_shutdown",
-        "incarnation_id",
-        "is_migrating_zk_broker",
         "log_dirs",
-        "rack",
+        "cordoned_log_dirs",
     )
     KEY = 0
     VERSIONS = (0, 4)
@@ -574,8 +574,8 @@ class RegisterBrokerRecord(Root):
 
 class ControllerEndpoint(Message):
     __slots__ = (
-        "host",
         "name",
+        "host",
         "port",
         "security_protocol",
     )
@@ -601,9 +601,9 @@ class ControllerEndpoint(Message):
 
 class ControllerFeature(Message):
     __slots__ = (
-        "max_supported_version",
-        "min_supported_version",
         "name",
+        "min_supported_version",
+        "max_supported_version",
     )
     FIELDS = (
         Field("name", "string", default=""),
@@ -625,10 +625,10 @@ class ControllerFeature(Message):
 class RegisterControllerRecord(Root):
     __slots__ = (
         "controller_id",
-        "end_points",
-        "features",
         "incarnation_id",
         "zk_migration_ready",
+        "end_points",
+        "features",
     )
     KEY = 27
     VERSIONS = (0, 0)
@@ -700,8 +700,8 @@ class RemoveTopicRecord(Root):
 
 class RemoveUserScramCredentialRecord(Root):
     __slots__ = (
-        "mechanism",
         "name",
+        "mechanism",
     )
     KEY = 22
     VERSIONS = (0, 0)
@@ -744,8 +744,8 @@ class TopicRecord(Root):
 
 class UnfenceBrokerRecord(Root):
     __slots__ = (
-        "epoch",
         "id",
+        "epoch",
     )
     KEY = 8
     VERSIONS = (0, 0)
@@ -766,8 +766,8 @@ class UnfenceBrokerRecord(Root):
 
 class UnregisterBrokerRecord(Root):
     __slots__ = (
-        "broker_epoch",
         "broker_id",
+        "broker_epoch",
     )
     KEY = 1
     VERSIONS = (0, 0)
@@ -788,12 +788,12 @@ class UnregisterBrokerRecord(Root):
 
 class UserScramCredentialRecord(Root):
     __slots__ = (
-        "iterations",
-        "mechanism",
         "name",
+        "mechanism",
         "salt",
-        "server_key",
         "stored_key",
+        "server_key",
+        "iterations",
     )
     KEY = 11
     VERSIONS = (0, 0)

@@ -19,13 +19,13 @@ class Voter(Message):
 
 class QuorumStateData(Root):
     __slots__ = (
-        "applied_offset",
         "cluster_id",
-        "current_voters",
-        "leader_epoch",
         "leader_id",
-        "voted_directory_id",
+        "leader_epoch",
         "voted_id",
+        "voted_directory_id",
+        "applied_offset",
+        "current_voters",
     )
     KEY = -1
     VERSIONS = (0, 1)

@@ -21,8 +21,8 @@ class TransactionLogKey(Root):
 
 class PartitionsSchema(Message):
     __slots__ = (
-        "partition_ids",
         "topic",
+        "partition_ids",
     )
     FIELDS = (
         Field("topic", "string", default=""),
@@ -40,17 +40,17 @@ class PartitionsSchema(Message):
 
 class TransactionLogValue(Root):
     __slots__ = (
-        "client_transaction_version",
-        "next_producer_epoch",
-        "next_producer_id",
-        "previous_producer_id",
-        "producer_epoch",
         "producer_id",
-        "transaction_last_update_timestamp_ms",
-        "transaction_partitions",
-        "transaction_start_timestamp_ms",
-        "transaction_status",
+        "previous_producer_id",
+        "next_producer_id",
+        "producer_epoch",
+        "next_producer_epoch",
         "transaction_timeout_ms",
+        "transaction_status",
+        "transaction_partitions",
+        "transaction_last_update_timestamp_ms",
+        "transaction_start_timestamp_ms",
+        "client_transaction_version",
     )
     KEY = 0
     VERSIONS = (0, 1)
