@@ -1,0 +1,74 @@
+# Everything a person or a machine does with this repository. Needs Python 3.11 or newer, make and the package registries.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; do \
+	"$$each" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$each" && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+BUILT_FROM := pyproject.toml $(wildcard setup.py) $(wildcard src/ottla/records/*.pyx)
+
+.PHONY: help demo test lint unit clients oracle cluster bench fmt clean
+
+help: ## this list
+	@echo "ottla, a Kafka-compatible event streaming platform in Python"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed ## make the environment, start ottla and show it at work (seconds)
+	@$(BIN)/python scripts/demo.py
+
+test: $(VENV)/.packages lint unit clients oracle cluster ## lint, types, import walls and all tests
+	@echo "make test: everything passed"
+
+lint: $(VENV)/.installed-dev ## ruff, mypy --strict and the import walls
+	@echo "== ruff"; $(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@echo "== mypy"; $(BIN)/mypy
+	@echo "== import walls"; $(BIN)/lint-imports
+
+unit: $(VENV)/.installed-dev ## unit and property tests; the record codec also in its pure Python form
+	@echo "== unit and property tests"; $(BIN)/pytest -q tests/unit tests/property
+	@echo "== the record codec without its compiled twin"; OTTLA_PURE_PYTHON=1 $(BIN)/pytest -q tests/unit/records
+
+clients: $(VENV)/.installed-dev $(VENV)/.packages ## real clients over real sockets
+	@echo "== clients"; $(BIN)/pytest -q tests/clients
+
+oracle: $(VENV)/.installed-dev $(VENV)/.packages ## the same requests to ottla and to a real Kafka
+	@echo "== oracle"; $(BIN)/pytest -q tests/oracle
+
+cluster: $(VENV)/.installed-dev $(VENV)/.packages ## processes under faults: kill -9, full disks, bad input
+	@echo "== cluster"; $(BIN)/pytest -q tests/cluster
+
+bench: $(VENV)/.installed-dev $(VENV)/.packages ## ottla and Apache Kafka side by side; BENCH="--only load" picks parts
+	@$(BIN)/python -m bench.run $(or $(BENCH),--keep)
+
+fmt: $(VENV)/.installed-dev ## format and repair what ruff can repair
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+clean: ## remove the environment, caches and what the bench left
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist bench/work demo-data
+	rm -rf src/*.egg-info src/ottla/records/_codec*.so src/ottla/records/_codec.c
+	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "ottla needs Python 3.11 or newer: install it, or name it with make PYTHON=…" >&2; exit 1; }
+	@echo "== making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "this Python cannot make environments: install its venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
+
+$(VENV)/.installed: $(BUILT_FROM) | $(BIN)/python
+	@echo "== installing ottla"
+	@$(PIP) install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: $(BUILT_FROM) | $(BIN)/python
+	@echo "== installing ottla and what its tests need"
+	@$(PIP) install --quiet --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.packages: scripts/install-test-packages | $(BIN)/python
+	@scripts/install-test-packages
+	@touch $@
