@@ -1,0 +1,49 @@
+"""Builds the compiled twin of the record codec where that is possible; everything else stands in pyproject.toml.
+
+The extension is optional: without Cython or a C compiler the installation succeeds, and the Python twin serves.
+"""
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+SERVES = "the pure Python record codec will serve (slower, same behaviour)"
+
+
+class OptionalBuild(build_ext):
+    """A build_ext that says what a failure means instead of failing."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except Exception as failure:
+            self.missing(failure)
+
+    def build_extension(self, extension: Extension) -> None:
+        try:
+            super().build_extension(extension)
+        except Exception as failure:
+            self.missing(failure)
+
+    def copy_extensions_to_source(self) -> None:
+        """For an editable installation: only what was built can be copied."""
+        try:
+            super().copy_extensions_to_source()
+        except OSError as failure:
+            self.missing(failure)
+
+    def missing(self, failure: Exception) -> None:
+        print(f"warning: ottla's compiled record codec was not built ({failure}); {SERVES}")
+
+
+def extensions() -> list[Extension]:
+    """The codec translated to C, or nothing where there is no Cython."""
+    try:
+        from Cython.Build import cythonize
+    except ImportError:
+        print(f"warning: Cython is not installed; {SERVES}")
+        return []
+    codec = Extension("ottla.records._codec", ["src/ottla/records/_codec.pyx"])
+    return list(cythonize([codec]))
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})
