@@ -1,0 +1,285 @@
+"""Fetch by hand: the request and the response that carry nearly all data out of a broker.
+
+Owns: the bytes of Fetch v4 to v18. Never knows: logs, sessions, sockets. The records of a response are opaque parts
+with a length (file ranges, in a broker) that the caller sends as they are between the bytes written here.
+"""
+
+from struct import Struct
+from struct import error as StructError
+from typing import Any, NamedTuple
+
+from ottla.wire.codec import (
+    MalformedMessage,
+    read_compact_count,
+    read_compact_string,
+    read_count,
+    read_string,
+    read_varint,
+    skip_tags,
+    write_compact_string,
+    write_string,
+    write_varint,
+)
+
+FIRST_FLEXIBLE = 12
+FIRST_TOPIC_ID = 13
+_LIMITS = Struct(">iiib")
+_INT32 = Struct(">i")
+_SESSION = Struct(">ii")
+_PARTITION_V4 = Struct(">iqi")
+_PARTITION_V5 = Struct(">iqqi")
+_PARTITION_V9 = Struct(">iiqqi")
+_PARTITION_V12 = Struct(">iiqiqi")
+_REPLICA_STATE = Struct(">iq")
+_ABORTED = Struct(">qq")
+_RESULT_V4 = Struct(">ihqq")
+_RESULT_V5 = Struct(">ihqqq")
+_HEAD = Struct(">ihi")
+
+
+class WantedPartition(NamedTuple):
+    """One partition a client wants to read."""
+
+    partition: int
+    leader_epoch: int
+    offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    max_bytes: int
+
+
+class FetchRequest(NamedTuple):
+    """`topics` and `forgotten` name topics by str, or by 16-byte id from v13 on."""
+
+    replica_id: int
+    replica_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    read_committed: bool
+    session_id: int
+    session_epoch: int
+    topics: list[tuple[str | bytes, list[WantedPartition]]]
+    forgotten: list[tuple[str | bytes, list[int]]]
+    rack: str
+
+
+class FetchResult(NamedTuple):
+    """What one partition answers.
+
+    `records` is an opaque part of `length` bytes, or None; `aborted` is None for readers of uncommitted data; `leader` is
+    (id, epoch) when the client should learn a new one; `diverging` is (epoch, end offset).
+    """
+
+    partition: int
+    error: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    records: Any = None
+    length: int = 0
+    aborted: list[tuple[int, int]] | None = None
+    preferred_replica: int = -1
+    diverging: tuple[int, int] | None = None
+    leader: tuple[int, int] | None = None
+
+
+def read_request(frame: memoryview, position: int, version: int) -> FetchRequest:
+    try:
+        return _read(frame, position, version)
+    except (StructError, UnicodeDecodeError) as problem:
+        raise MalformedMessage(f"Fetch v{version}: {problem}") from None
+
+
+def _read(b: memoryview, p: int, version: int) -> FetchRequest:
+    flexible = version >= FIRST_FLEXIBLE
+    count_of = read_compact_count if flexible else read_count
+    replica_id = replica_epoch = -1
+    if version <= 14:
+        (replica_id,) = _INT32.unpack_from(b, p)
+        p += 4
+    max_wait_ms, min_bytes, max_bytes, isolation = _LIMITS.unpack_from(b, p)
+    p += 13
+    session_id, session_epoch = 0, -1
+    if version >= 7:
+        session_id, session_epoch = _SESSION.unpack_from(b, p)
+        p += 8
+    count, p = count_of(b, p)
+    topics: list[tuple[str | bytes, list[WantedPartition]]] = []
+    for _ in range(count):
+        topic, p = _read_topic(b, p, version)
+        partition_count, p = count_of(b, p)
+        partitions = []
+        for _ in range(partition_count):
+            wanted, p = _read_partition(b, p, version)
+            partitions.append(wanted)
+        if flexible:
+            p = skip_tags(b, p)
+        topics.append((topic, partitions))
+    forgotten: list[tuple[str | bytes, list[int]]] = []
+    if version >= 7:
+        count, p = count_of(b, p)
+        for _ in range(count):
+            topic, p = _read_topic(b, p, version)
+            partition_count, p = count_of(b, p)
+            numbers = []
+            for _ in range(partition_count):
+                numbers.append(_INT32.unpack_from(b, p)[0])
+                p += 4
+            if flexible:
+                p = skip_tags(b, p)
+            forgotten.append((topic, numbers))
+    rack: str | None = ""
+    if version >= 11:
+        rack, p = read_compact_string(b, p) if flexible else read_string(b, p)
+    if flexible:
+        count, p = read_varint(b, p)
+        for _ in range(count):
+            tag, p = read_varint(b, p)
+            size, p = read_varint(b, p)
+            if tag == 1 and version >= 15:
+                replica_id, replica_epoch = _REPLICA_STATE.unpack_from(b, p)
+            p += size
+    return FetchRequest(
+        replica_id,
+        replica_epoch,
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation == 1,
+        session_id,
+        session_epoch,
+        topics,
+        forgotten,
+        rack or "",
+    )
+
+
+def _read_topic(b: memoryview, p: int, version: int) -> tuple[str | bytes, int]:
+    if version >= FIRST_TOPIC_ID:
+        topic_id = bytes(b[p : p + 16])
+        if len(topic_id) != 16:
+            raise MalformedMessage("the message ends inside a topic id")
+        return topic_id, p + 16
+    name, p = read_compact_string(b, p) if version >= FIRST_FLEXIBLE else read_string(b, p)
+    if name is None:
+        raise MalformedMessage("a topic without a name")
+    return name, p
+
+
+def _read_partition(b: memoryview, p: int, version: int) -> tuple[WantedPartition, int]:
+    if version >= 12:
+        wanted = WantedPartition._make(_PARTITION_V12.unpack_from(b, p))
+        return wanted, skip_tags(b, p + 32)
+    if version >= 9:
+        number, epoch, offset, start, limit = _PARTITION_V9.unpack_from(b, p)
+        return WantedPartition(number, epoch, offset, -1, start, limit), p + 28
+    if version >= 5:
+        number, offset, start, limit = _PARTITION_V5.unpack_from(b, p)
+        return WantedPartition(number, -1, offset, -1, start, limit), p + 24
+    number, offset, limit = _PARTITION_V4.unpack_from(b, p)
+    return WantedPartition(number, -1, offset, -1, -1, limit), p + 16
+
+
+def write_response(
+    head: bytes,
+    version: int,
+    error: int,
+    session_id: int,
+    topics: list[tuple[str | bytes, list[FetchResult]]],
+    nodes: tuple[tuple[int, str, int, str | None], ...] = (),
+) -> list[Any]:
+    """A whole frame, size first: byte strings with the records' parts between them. `head` is the response header."""
+    out = bytearray(4)
+    out += head
+    parts: list[Any] = []
+    total = 0
+    flexible = version >= FIRST_FLEXIBLE
+    if version >= 7:
+        out += _HEAD.pack(0, error, session_id)
+    else:
+        out += b"\0\0\0\0"
+    _write_count(out, len(topics), flexible)
+    for topic, results in topics:
+        if not isinstance(topic, str):
+            out += topic
+        elif flexible:
+            write_compact_string(out, topic)
+        else:
+            write_string(out, topic)
+        _write_count(out, len(results), flexible)
+        for result in results:
+            _write_result(out, version, result)
+            if result.length:
+                total += len(out) + result.length
+                parts.append(out)
+                parts.append(result.records)
+                out = bytearray()
+            if flexible:
+                _write_result_tags(out, version, result)
+        if flexible:
+            out.append(0)
+    if flexible:
+        _write_nodes(out, version, nodes)
+    parts.append(out)
+    _INT32.pack_into(parts[0], 0, total + len(out) - 4)
+    return parts
+
+
+def _write_count(out: bytearray, count: int, flexible: bool) -> None:
+    if flexible:
+        write_varint(out, count + 1)
+    else:
+        out += _INT32.pack(count)
+
+
+def _write_result(out: bytearray, version: int, result: FetchResult) -> None:
+    """Everything of one partition before the bytes of its records."""
+    if version >= 5:
+        out += _RESULT_V5.pack(*result[:5])
+    else:
+        out += _RESULT_V4.pack(*result[:4])
+    flexible = version >= FIRST_FLEXIBLE
+    aborted = result.aborted
+    if aborted is None:
+        out += b"\0" if flexible else b"\xff\xff\xff\xff"
+    else:
+        _write_count(out, len(aborted), flexible)
+        for producer_id, first_offset in aborted:
+            out += _ABORTED.pack(producer_id, first_offset)
+            if flexible:
+                out.append(0)
+    if version >= 11:
+        out += _INT32.pack(result.preferred_replica)
+    if flexible:
+        write_varint(out, result.length + 1)
+    else:
+        out += _INT32.pack(result.length)
+
+
+def _write_result_tags(out: bytearray, version: int, result: FetchResult) -> None:
+    tags = []
+    if result.diverging is not None:
+        tags.append(b"\x00\x0d" + Struct(">iq").pack(*result.diverging) + b"\0")
+    if result.leader is not None:
+        tags.append(b"\x01\x09" + _SESSION.pack(*result.leader) + b"\0")
+    out.append(len(tags))
+    for tag in tags:
+        out += tag
+
+
+def _write_nodes(out: bytearray, version: int, nodes: tuple[tuple[int, str, int, str | None], ...]) -> None:
+    if not nodes or version < 16:
+        out.append(0)
+        return
+    part = bytearray()
+    write_varint(part, len(nodes) + 1)
+    for node, host, port, rack in nodes:
+        part += _INT32.pack(node)
+        write_compact_string(part, host)
+        part += _INT32.pack(port)
+        write_compact_string(part, rack)
+        part.append(0)
+    out += b"\x01\x00"
+    write_varint(out, len(part))
+    out += part
