@@ -10,7 +10,7 @@ import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from ottla.wire.codec import MalformedMessage, decode, encode
+from ottla.wire.codec import MalformedMessage, decode, encode, encode_in_steps
 from ottla.wire.messages import APIS
 from ottla.wire.schema import Field, Message, Root
 
@@ -82,6 +82,7 @@ def test_a_message_reads_back_and_has_the_bytes_another_codec_writes(api: str, k
         data = bytes(encode(message, version))
         again, end = decode(ours, version, data)
         assert (again, end) == (message, len(data))
+        assert list(encode_in_steps(message, version))[-1] == data
         entity, size = entity_reader(theirs)(data, 0)
         assert size == len(data)
         out = io.BytesIO()

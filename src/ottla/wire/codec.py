@@ -8,7 +8,7 @@ Consecutive fields of fixed size become one `struct` call, which is what makes a
 than one that walks the description.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct, pack, unpack_from
 from struct import error as StructError
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from ottla.wire.schema import LATEST, Field, Message, Root
 
 Reader = Callable[[memoryview, int], tuple[Any, int]]
 Writer = Callable[[bytearray, Any], None]
+Stepper = Callable[[bytearray, Any], Iterator[None]]
 M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Root)
 
@@ -58,6 +59,16 @@ def write(out: bytearray, message: Root, version: int) -> None:
     """Add the bytes of one message to a buffer."""
     kind = type(message)
     writer(kind, version, version >= kind.FLEXIBLE_FROM)(out, message)
+
+
+def encode_in_steps(message: Root, version: int) -> Iterator[bytearray]:
+    """The same bytes, growing: yields the buffer after each element of the outer arrays, so that a long answer can be
+    written between other work. The last value is the whole."""
+    out = bytearray()
+    kind = type(message)
+    for _ in stepper(kind, version, version >= kind.FLEXIBLE_FROM)(out, message):
+        yield out
+    yield out
 
 
 # --- the types that have no fixed size -------------------------------------------------------------------------------
@@ -239,6 +250,7 @@ WRITERS: dict[tuple[str, bool], Callable[..., None]] = {
 
 _readers: dict[tuple[type[Message], int, bool], Reader] = {}
 _writers: dict[tuple[type[Message], int, bool], Writer] = {}
+_steppers: dict[tuple[type[Message], int, bool], Stepper] = {}
 
 
 def reader(kind: type[Message], version: int, flexible: bool) -> Reader:
@@ -256,6 +268,15 @@ def writer(kind: type[Message], version: int, flexible: bool) -> Writer:
     found = _writers.get(key)
     if found is None:
         found = _writers[key] = _WriterSource(kind, version, flexible).compile()
+    return found
+
+
+def stepper(kind: type[Message], version: int, flexible: bool) -> Stepper:
+    """The compiled writer of one version as a generator that pauses after each element of its arrays of structs."""
+    key = (kind, version, flexible)
+    found = _steppers.get(key)
+    if found is None:
+        found = _steppers[key] = _WriterSource(kind, version, flexible, stepped=True).compile()
     return found
 
 
@@ -390,9 +411,13 @@ class _ReaderSource(_Source):
 
 
 class _WriterSource(_Source):
-    """Writes a function (buffer, message) that appends."""
+    """Writes a function (buffer, message) that appends; `stepped` makes it a generator."""
 
-    def compile(self) -> Writer:
+    def __init__(self, kind: type[Message], version: int, flexible: bool, stepped: bool = False) -> None:
+        super().__init__(kind, version, flexible)
+        self.stepped = stepped
+
+    def compile(self) -> Any:
         plain, tagged = _split(self.kind, self.version)
         self.names["write_varint"] = write_varint
         run: list[Field] = []
@@ -407,10 +432,10 @@ class _WriterSource(_Source):
             self.tags(tagged)
         elif self.flexible:
             self.lines.append("o.append(0)")
-        if not self.lines:
-            self.lines.append("pass")
-        function: Writer = self.finish("def function(o, m):")
-        return function
+        self.lines.append("return")
+        if self.stepped:
+            self.lines.append("yield")
+        return self.finish("def function(o, m):")
 
     def fixed(self, run: list[Field]) -> None:
         if not run:
@@ -456,7 +481,12 @@ class _WriterSource(_Source):
             add(f"{indent}    {out} += {self.name('k', pack)}(f'>{{len(a)}}{FIXED[field.kind][0]}', *a)")
         else:
             add(f"{indent}    for x in a:")
-            add(f"{indent}        {self.value(field, 'x', out)}")
+            if self.stepped and not isinstance(field.kind, str):
+                nested = self.name("g", stepper(field.kind, self.version, self.flexible))
+                add(f"{indent}        yield from {nested}({out}, x)")
+                add(f"{indent}        yield")
+            else:
+                add(f"{indent}        {self.value(field, 'x', out)}")
 
     def tags(self, tagged: list[Field]) -> None:
         add = self.lines.append

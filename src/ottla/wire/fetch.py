@@ -67,8 +67,8 @@ class FetchRequest(NamedTuple):
 class FetchResult(NamedTuple):
     """What one partition answers.
 
-    `records` is an opaque part of `length` bytes, or None; `aborted` is None for readers of uncommitted data; `leader` is
-    (id, epoch) when the client should learn a new one; `diverging` is (epoch, end offset).
+    `records` is an opaque part of `length` bytes, or None; `aborted` is None for readers of uncommitted data; `leader`
+    is (id, epoch) when the client should learn a new one; `diverging` is (epoch, end offset).
     """
 
     partition: int
