@@ -1,0 +1,327 @@
+"""What a broker demands of a batch before it appends it.
+
+Owns: the rules of one produced batch, the outcomes as error codes, and the changes a topic's settings ask for (append
+time, other compression). Never knows: offsets and epochs to assign, producers' states, files.
+
+Invariants: the header and the checksum decide alone whenever they can, so an ordinary batch is neither decoded nor
+decompressed; what comes back valid carries a right checksum. The codes are those of Kafka's broker, also where
+another would have been nicer; it shows a client the message only together with record errors.
+"""
+
+from collections.abc import Iterator
+from struct import Struct, error
+from typing import NamedTuple
+
+from ottla.base.errors import ErrorCode
+from ottla.base.vocabulary import NO_TIMESTAMP
+from ottla.records.batch import read_payload
+from ottla.records.builder import build_batch, replace_payload
+from ottla.records.codec import decode, inspect
+from ottla.records.compression import Compression, compress
+from ottla.records.crc import crc32c
+from ottla.records.header import (
+    CHECKED_FROM,
+    COMPRESSION_MASK,
+    CONTROL,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    TRANSACTIONAL,
+    BatchHeader,
+    CorruptBatch,
+    read_header,
+    set_max_timestamp,
+)
+from ottla.records.record import Record
+
+NO_LIMIT = 0x7FFFFFFFFFFFFFFF
+"""Kafka's default of `message.timestamp.before.max.ms`: any age will do."""
+
+_SMALLEST_LENGTH = 14
+"""The least length field of any message format there ever was; less is damage, not an old format."""
+_LENGTH = Struct(">i")
+_SHOWN_ERRORS = 3
+_LAST_COMPRESSION = Compression.ZSTD
+
+
+class Rules(NamedTuple):
+    """What a topic's settings demand of its batches."""
+
+    max_message_bytes: int
+    log_append_time: bool = False
+    before_max_ms: int = NO_LIMIT
+    after_max_ms: int = 3_600_000
+    compacted: bool = False
+    compression: Compression | None = None
+    level: int | None = None
+
+
+class Rejection(NamedTuple):
+    """Why a batch is not appended; record errors are pairs of a record's index and a message."""
+
+    error: ErrorCode
+    message: str
+    record_errors: tuple[tuple[int, str], ...] = ()
+
+
+class Checked(NamedTuple):
+    """A batch fit to be appended: the buffer that came in unless it had to be rebuilt."""
+
+    data: memoryview | bytearray
+    header: BatchHeader
+    log_append_time: int
+
+
+def check(
+    data: memoryview, rules: Rules, now_ms: int, topic_partition: object = "", *, from_client: bool = True
+) -> Checked | Rejection:
+    """Check the one batch that `data` must hold; `topic_partition` is named in messages, nothing more.
+
+    What the broker itself writes (`from_client=False`) may hold control records and any offsets.
+    """
+    try:
+        fields = HEADER.unpack_from(data)
+    except error:
+        fields = None
+    if fields is None or fields[1] + LOG_OVERHEAD != len(data) or fields[3] != MAGIC:
+        framed = _only_batch(data)
+        if isinstance(framed, Rejection):
+            return framed
+        data = framed
+        fields = HEADER.unpack_from(data)
+    base_offset, length, _, _, crc, attributes, last_delta, _, max_timestamp, producer_id, _, sequence, count = fields
+    if base_offset != 0 and from_client:
+        return Rejection(ErrorCode.INVALID_RECORD, f"The base offset of the batch for {topic_partition} is not 0.")
+    limit, append_time, before_max_ms, after_max_ms, compacted, compression, _ = rules
+    if length + LOG_OVERHEAD > limit:
+        return _too_large(length + LOG_OVERHEAD, limit, topic_partition)
+    if crc32c(data[CHECKED_FROM:]) != crc:
+        return Rejection(ErrorCode.CORRUPT_MESSAGE, f"The checksum of the batch for {topic_partition} is wrong.")
+    kind = attributes & COMPRESSION_MASK
+    if kind > _LAST_COMPRESSION:
+        return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {kind}")
+    header = BatchHeader._make(fields)
+    if from_client and (
+        count != last_delta + 1 or count <= 0 or attributes & CONTROL or (producer_id >= 0 and sequence < 0)
+    ):
+        return _odd_header(header, topic_partition)
+    if (
+        append_time
+        or compacted
+        or attributes & LOG_APPEND_TIME
+        or max_timestamp > now_ms + after_max_ms
+        or before_max_ms != NO_LIMIT
+        or (compression is not None and compression != kind)
+    ):
+        return _check_records(data, header, rules, now_ms, topic_partition)
+    return Checked(data, header, NO_TIMESTAMP)
+
+
+def _only_batch(data: memoryview) -> memoryview | Rejection:
+    """The one whole batch at the start; a piece of another one behind it is dropped, as Kafka does."""
+    size = _batch_size(data)
+    if isinstance(size, Rejection):
+        return size
+    if size is None:
+        return Rejection(ErrorCode.INVALID_RECORD, "A partition's records must hold exactly one batch, and hold none.")
+    if data[MAGIC_POSITION] != MAGIC:
+        return Rejection(ErrorCode.INVALID_RECORD, "Only record batches of magic 2 may be produced.")
+    if size < HEADER_SIZE:
+        return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"A batch of {size} bytes is smaller than its header.")
+    following = _batch_size(data[size:])
+    if isinstance(following, Rejection):
+        return following
+    if following is not None:
+        return Rejection(ErrorCode.INVALID_RECORD, "A partition's records must hold exactly one batch, and hold more.")
+    return data[:size]
+
+
+def _batch_size(data: memoryview) -> int | Rejection | None:
+    """The size of the whole batch at the start; None when there is but a piece of one."""
+    if len(data) < LOG_OVERHEAD:
+        return None
+    length: int = _LENGTH.unpack_from(data, 8)[0]
+    if length < _SMALLEST_LENGTH:
+        message = f"Record size {length} is less than the minimum record overhead ({_SMALLEST_LENGTH})"
+        return Rejection(ErrorCode.CORRUPT_MESSAGE, message)
+    if len(data) <= MAGIC_POSITION:
+        return None
+    magic = data[MAGIC_POSITION]
+    if magic > MAGIC:
+        signed = magic - 256 if magic > 127 else magic
+        return Rejection(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {signed}")
+    size = length + LOG_OVERHEAD
+    return size if size <= len(data) else None
+
+
+def _too_large(size: int, limit: int, topic_partition: object) -> Rejection:
+    message = f"The batch for {topic_partition} has {size} bytes, more than max.message.bytes allows ({limit})."
+    return Rejection(ErrorCode.MESSAGE_TOO_LARGE, message)
+
+
+def _odd_header(header: BatchHeader, topic_partition: object) -> Rejection:
+    if header.records_count != header.last_offset_delta + 1 or header.records_count <= 0:
+        what = f"counts {header.records_count} records in a range of {header.last_offset_delta + 1} offsets"
+    elif header.control:
+        what = "holds control records, which clients may not write"
+    else:
+        what = f"has producer id {header.producer_id} but the sequence number {header.base_sequence}"
+    return Rejection(ErrorCode.INVALID_RECORD, f"The batch for {topic_partition} {what}.")
+
+
+def _check_records(
+    data: memoryview, header: BatchHeader, rules: Rules, now_ms: int, topic_partition: object
+) -> Checked | Rejection:
+    """The rules that need the records or change the batch."""
+    attributes = header.attributes
+    target = rules.compression
+    recompress = target is not None and target != header.compression
+    if attributes & CONTROL and not header.compression:
+        recompress = False  # control records are never compressed on the way
+    marked = attributes & LOG_APPEND_TIME != 0
+    limited = not rules.log_append_time and (
+        rules.before_max_ms != NO_LIMIT or header.max_timestamp > now_ms + rules.after_max_ms
+    )
+    payload: memoryview | bytes = b""
+    contiguous = True
+    latest = header.max_timestamp
+    if rules.compacted or marked or limited or recompress:
+        try:
+            payload = read_payload(data, header)
+        except CorruptBatch as damage:
+            return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"The batch for {topic_partition}: {damage}")
+        try:
+            contiguous, earliest, latest_delta, keyless = inspect(payload, header.records_count)
+            if marked or (rules.compacted and keyless) or _out_of_range(header, rules, now_ms, earliest, latest_delta):
+                records = decode(payload, header)
+                rejection = _reject_records(records, header, rules, now_ms, topic_partition, recompress)
+                if rejection is not None:
+                    return rejection
+        except CorruptBatch as damage:
+            return Rejection(ErrorCode.INVALID_RECORD, f"The batch for {topic_partition}: {damage}")
+        if not marked:
+            latest = max(NO_TIMESTAMP, header.base_timestamp + latest_delta)
+    if rules.log_append_time:
+        attributes |= LOG_APPEND_TIME
+        latest = now_ms
+    else:
+        attributes &= ~LOG_APPEND_TIME
+    changed = header._replace(attributes=attributes, max_timestamp=latest)
+    stamp = now_ms if rules.log_append_time else NO_TIMESTAMP
+    if recompress:
+        assert target is not None
+        return _recompress(changed, payload, contiguous, rules, target, stamp, topic_partition)
+    return _patch(data, header, changed, stamp)
+
+
+def _out_of_range(header: BatchHeader, rules: Rules, now_ms: int, earliest: int, latest: int) -> bool:
+    """Could any timestamp break the limits?"""
+    if rules.log_append_time:
+        return False
+    base = header.base_timestamp
+    return base + latest > now_ms + rules.after_max_ms or base + earliest < now_ms - rules.before_max_ms
+
+
+def _reject_records(
+    records: list[Record],
+    header: BatchHeader,
+    rules: Rules,
+    now_ms: int,
+    topic_partition: object,
+    rebuilt: bool,
+) -> Rejection | None:
+    """Every record that breaks a rule, with Kafka's words for it; None when none does."""
+    found = list(_record_errors(records, header, rules, now_ms, topic_partition, rebuilt))
+    if not found:
+        return None
+    errors = tuple((index, message) for index, _, message in found)
+    if any(code is ErrorCode.INVALID_TIMESTAMP for _, code, _ in found):
+        message = "One or more records have been rejected due to invalid timestamp"
+        return Rejection(ErrorCode.INVALID_TIMESTAMP, message, errors)
+    shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:_SHOWN_ERRORS])
+    message = (
+        f"One or more records have been rejected due to {len(errors)} record errors in total, "
+        f"and only showing the first three errors at most: [{shown}]"
+    )
+    return Rejection(ErrorCode.INVALID_RECORD, message, errors)
+
+
+def _record_errors(
+    records: list[Record],
+    header: BatchHeader,
+    rules: Rules,
+    now_ms: int,
+    topic_partition: object,
+    rebuilt: bool,
+) -> Iterator[tuple[int, ErrorCode, str]]:
+    lowest, highest = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms
+    for index, record in enumerate(records):
+        timestamp = record.timestamp
+        if rules.compacted and record.key is None:
+            message = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
+            yield index, ErrorCode.INVALID_RECORD, message
+        elif not rules.log_append_time and timestamp != NO_TIMESTAMP:
+            if not lowest <= timestamp <= highest:
+                message = (
+                    f"Timestamp {timestamp} of message with offset {record.offset} is out of range. "
+                    f"The timestamp should be within [{lowest}, {highest}]"
+                )
+                yield index, ErrorCode.INVALID_TIMESTAMP, message
+        elif header.log_append_time:
+            message = (
+                f"Invalid timestamp type in message {_described(record, header.compression != 0 and not rebuilt)}. "
+                "Producer should not set timestamp type to LogAppendTime."
+            )
+            yield index, ErrorCode.INVALID_TIMESTAMP, message
+
+
+def _described(record: Record, partial: bool) -> str:
+    """A record as Kafka prints it in such a message: `partial` is what it sees of a compressed one."""
+    null = -1 if partial else 0
+    key = null if record.key is None else len(record.key)
+    value = null if record.value is None else len(record.value)
+    kind = "PartialDefaultRecord" if partial else "DefaultRecord"
+    return f"{kind}(offset={record.offset}, timestamp={record.timestamp}, key={key} bytes, value={value} bytes)"
+
+
+def _patch(data: memoryview, header: BatchHeader, changed: BatchHeader, stamp: int) -> Checked:
+    """The batch with the attributes and max timestamp of `changed`, in place where the buffer can be written."""
+    if changed == header:
+        return Checked(data, header, stamp)
+    target = bytearray(data) if data.readonly else data
+    crc = set_max_timestamp(target, 0, header.size, changed.attributes, changed.max_timestamp)
+    return Checked(target, changed._replace(crc=crc), stamp)
+
+
+def _recompress(
+    header: BatchHeader,
+    payload: memoryview | bytes,
+    contiguous: bool,
+    rules: Rules,
+    target: Compression,
+    stamp: int,
+    topic_partition: object,
+) -> Checked | Rejection:
+    """The batch with its payload in the topic's compression; the producer's fields stay."""
+    if contiguous:
+        attributes = header.attributes & (LOG_APPEND_TIME | TRANSACTIONAL) | target
+        data = replace_payload(header._replace(attributes=attributes), compress(target, payload, rules.level))
+    else:
+        records = decode(payload, header._replace(attributes=header.attributes & ~LOG_APPEND_TIME))
+        data = build_batch(
+            [record._replace(offset=index) for index, record in enumerate(records)],
+            compression=target,
+            level=rules.level,
+            leader_epoch=header.leader_epoch,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            transactional=header.transactional,
+            log_append_time=stamp if rules.log_append_time else None,
+        )
+    if len(data) > rules.max_message_bytes:
+        return _too_large(len(data), rules.max_message_bytes, topic_partition)
+    return Checked(data, read_header(data), stamp)
