@@ -1,0 +1,131 @@
+"""Which brokers hold a new partition.
+
+Owns: spreading leaders and replicas evenly over racks first, then over brokers, and the checks on assignments made by
+hand. Never knows: requests. Invariants: no broker twice in a partition; the first replica is on an active broker;
+brokers that are fenced or shutting down are used only where active ones do not suffice.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ports import Random
+from ottla.metadata.decision import Refusal
+from ottla.metadata.image import BrokerImage
+
+UNASSIGNED_DIRECTORY = bytes(16)
+LOST_DIRECTORY = bytes(15) + b"\x01"
+
+
+class _Rack:
+    """The brokers of one rack, handed out in turn: leaders and followers have turns of their own."""
+
+    def __init__(self, active: list[int], others: list[int], random: Random) -> None:
+        self.active = active
+        self.others = others
+        self._leader_turn = _below(random, len(active))
+        self._follower_turn = _below(random, len(active))
+        self._other_turn = _below(random, len(others))
+
+    def leader(self) -> int:
+        self._leader_turn += 1
+        return self.active[self._leader_turn % len(self.active)]
+
+    def follower(self, taken: list[int]) -> int | None:
+        for _ in self.active:
+            self._follower_turn += 1
+            broker = self.active[self._follower_turn % len(self.active)]
+            if broker not in taken:
+                return broker
+        for _ in self.others:
+            self._other_turn += 1
+            broker = self.others[self._other_turn % len(self.others)]
+            if broker not in taken:
+                return broker
+        return None
+
+
+def place(
+    brokers: Iterable[BrokerImage], partitions: int, replication_factor: int, random: Random
+) -> list[tuple[int, ...]] | Refusal:
+    """The replicas of new partitions, leader first."""
+    registered = list(brokers)
+    problem: str | None = None
+    if not any(not broker.fenced for broker in registered):
+        problem = "All brokers are currently fenced."
+    elif replication_factor > len(registered):
+        problem = (
+            f"The target replication factor of {replication_factor} cannot be reached because only "
+            f"{len(registered)} broker(s) are registered or some brokers have all their log directories cordoned."
+        )
+    elif not any(broker.active for broker in registered):
+        problem = "All brokers are currently fenced or in controlled shutdown."
+    if problem is not None:
+        return Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {replication_factor} time(s): {problem}",
+        )
+    racks = _racks(registered, random)
+    start = _below(random, len(racks))
+    return [_place_one(racks, start + number, replication_factor) for number in range(partitions)]
+
+
+def _racks(brokers: list[BrokerImage], random: Random) -> list[_Rack]:
+    by_name: dict[str, list[BrokerImage]] = {}
+    for broker in sorted(brokers, key=lambda broker: broker.id):
+        by_name.setdefault(broker.rack or "", []).append(broker)
+    return [
+        _Rack([each.id for each in found if each.active], [each.id for each in found if not each.active], random)
+        for _, found in sorted(by_name.items())
+    ]
+
+
+def _place_one(racks: list[_Rack], turn: int, replication_factor: int) -> tuple[int, ...]:
+    count = len(racks)
+    first = next(position % count for position in range(turn, turn + count) if racks[position % count].active)
+    taken = [racks[first].leader()]
+    # One replica in each rack, beginning behind the leader's, before any rack gets a second one.
+    position = first
+    while len(taken) < replication_factor:
+        position += 1
+        broker = racks[position % count].follower(taken)
+        if broker is not None:
+            taken.append(broker)
+    return tuple(taken)
+
+
+def _below(random: Random, bound: int) -> int:
+    return min(int(random.uniform(0, bound)), bound - 1) if bound else 0
+
+
+def check_assignment(
+    replicas: Sequence[int], brokers: Mapping[int, BrokerImage], replication_factor: int | None, number: int
+) -> Refusal | None:
+    """Why an assignment made by hand cannot be."""
+    problem: str | None = None
+    ordered = sorted(replicas)
+    if not ordered:
+        problem = "an empty replica list."
+    for position, broker in enumerate(ordered):
+        if problem is None and broker not in brokers:
+            problem = f"broker {broker}, but no such broker is registered."
+        elif problem is None and position and ordered[position - 1] == broker:
+            problem = f"the broker {broker} more than once."
+    if problem is None and replication_factor is not None and len(ordered) != replication_factor:
+        problem = (
+            f"a partition with {len(ordered)} replica(s), but this is not consistent with previous partitions, "
+            f"which have {replication_factor} replica(s)."
+        )
+    if problem is not None:
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {problem}")
+    if not any(brokers[broker].active for broker in replicas):
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "All brokers specified in the manual partition assignment for "
+            f"partition {number} are fenced or in controlled shutdown.",
+        )
+    return None
+
+
+def directory_of(broker: BrokerImage) -> bytes:
+    """Where a new replica goes on a broker: known when it has one directory, else the broker chooses and says."""
+    return broker.directories[0] if len(broker.directories) == 1 else UNASSIGNED_DIRECTORY

@@ -1,0 +1,361 @@
+"""Creating and deleting topics, and giving them more partitions.
+
+Owns: what such requests may ask for, with Kafka's codes and words, and the facts that follow. Never knows: how facts
+are stored. Invariants: nothing is changed here; one topic's mistake never spoils another's success, except that a
+request for too many partitions is refused whole.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ports import Random
+from ottla.base.vocabulary import identity_text
+from ottla.metadata import placement
+from ottla.metadata.decision import MOST_FACTS, Decision, Refusal
+from ottla.metadata.facts import Fact
+from ottla.metadata.image import ClusterImage, ResourceType, TopicImage
+from ottla.metadata.names import METADATA_TOPIC, topic_name_problem
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.stored.metadata import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+
+NO_ID = bytes(16)
+UNKNOWN_TOPIC = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+UNKNOWN_ID = Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+TOO_MANY_PARTITIONS = Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+TOO_MANY_FACTS = Refusal(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+
+
+class TopicRules(NamedTuple):
+    """What the settings of the node contribute to a decision about topics."""
+
+    default_partitions: int
+    default_replication_factor: int
+    check: Callable[[dict[str, str]], Refusal | None]
+    """Whether these configs may be set on a new topic."""
+    describe: Callable[[dict[str, str]], list[CreatableTopicConfigs]]
+    """All configs of a topic that sets these, by name."""
+
+
+def create(
+    request: CreateTopicsRequest, image: ClusterImage, rules: TopicRules, random: Random
+) -> Decision[CreateTopicsResponse]:
+    """CreateTopics."""
+    counts: dict[str, int] = {}
+    for topic in request.topics:
+        counts[topic.name] = counts.get(topic.name, 0) + 1
+    wanted = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC]
+    facts: list[Fact] = []
+    results: list[CreatableTopicResult] = []
+    refusal = TOO_MANY_PARTITIONS if _partitions_wanted(wanted, rules) > MOST_FACTS else None
+    if refusal is None:
+        results = [_create_one(topic, image, rules, random, facts) for topic in wanted]
+        refusal = TOO_MANY_FACTS if len(facts) > MOST_FACTS else None
+    if refusal is not None:
+        return Decision([], CreateTopicsResponse(topics=[_refused(name, refusal) for name in counts]))
+    duplicate = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    results.extend(_refused(name, duplicate) for name, count in counts.items() if count > 1)
+    if counts.get(METADATA_TOPIC) == 1:
+        message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        results.append(_refused(METADATA_TOPIC, Refusal(ErrorCode.INVALID_REQUEST, message)))
+    return Decision([] if request.validate_only else facts, CreateTopicsResponse(topics=results))
+
+
+def _partitions_wanted(topics: Iterable[CreatableTopic], rules: TopicRules) -> int:
+    return sum(
+        len(topic.assignments)
+        or (rules.default_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0))
+        for topic in topics
+    )
+
+
+def _refused(name: str, refusal: Refusal) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=refusal.error, error_message=refusal.message)
+
+
+def _create_one(
+    topic: CreatableTopic, image: ClusterImage, rules: TopicRules, random: Random, facts: list[Fact]
+) -> CreatableTopicResult:
+    name = topic.name
+    configs = {config.name: config.value for config in topic.configs if config.value is not None}
+    refusal = _name_refusal(name, image) or _config_refusal(topic, configs, rules)
+    if refusal is not None:
+        return _refused(name, refusal)
+    assignments = _assignments(topic, image, rules, random)
+    if isinstance(assignments, Refusal):
+        return _refused(name, assignments)
+    topic_id = new_topic_id(random)
+    facts.append(TopicRecord(name=name, topic_id=topic_id))
+    facts.extend(
+        ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=name, name=key, value=value)
+        for key, value in configs.items()
+    )
+    facts.extend(_new_partitions(topic_id, 0, assignments, image))
+    return CreatableTopicResult(
+        name=name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(assignments),
+        replication_factor=len(assignments[0]),
+        configs=rules.describe(configs),
+    )
+
+
+def _name_refusal(name: str, image: ClusterImage) -> Refusal | None:
+    if name in image.topics:
+        return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    problem = topic_name_problem(name)
+    if problem is None:
+        alike = image.alike.get(name.replace(".", "_"))
+        if alike is not None and ("." in name or "_" in name):
+            problem = f"Topic '{name}' collides with existing topic: {alike[0]}"
+    return None if problem is None else Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+
+
+def _config_refusal(topic: CreatableTopic, configs: dict[str, str], rules: TopicRules) -> Refusal | None:
+    nulls = [config.name for config in topic.configs if config.value is None]
+    if nulls:
+        return Refusal(ErrorCode.INVALID_CONFIG, "Null value not supported for topic configs: " + ",".join(nulls))
+    return rules.check(configs) if configs else None
+
+
+def _assignments(
+    topic: CreatableTopic, image: ClusterImage, rules: TopicRules, random: Random
+) -> Sequence[Sequence[int]] | Refusal:
+    if topic.assignments:
+        return _manual_assignments(topic, image)
+    if topic.replication_factor < -1 or topic.replication_factor == 0:
+        return Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.num_partitions < -1 or topic.num_partitions == 0:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    return placement.place(
+        image.brokers.values(),
+        rules.default_partitions if topic.num_partitions == -1 else topic.num_partitions,
+        rules.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor,
+        random,
+    )
+
+
+def _manual_assignments(topic: CreatableTopic, image: ClusterImage) -> list[Sequence[int]] | Refusal:
+    for value, what in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):
+        if value != -1:
+            return Refusal(
+                ErrorCode.INVALID_REQUEST, f"A manual partition assignment was specified, but {what} was not set to -1."
+            )
+    found: dict[int, Sequence[int]] = {}
+    replication_factor: int | None = None
+    for assignment in topic.assignments:
+        number = assignment.partition_index
+        if number in found:
+            return Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {number}",
+            )
+        refusal = placement.check_assignment(assignment.broker_ids, image.brokers, replication_factor, number)
+        if refusal is not None:
+            return refusal
+        replication_factor = len(assignment.broker_ids)
+        found[number] = assignment.broker_ids
+    if any(number not in found for number in range(len(found))):
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+        )
+    return [found[number] for number in range(len(found))]
+
+
+def _new_partitions(
+    topic_id: bytes, first: int, assignments: Iterable[Sequence[int]], image: ClusterImage
+) -> Iterable[PartitionRecord]:
+    brokers = image.brokers
+    directories = {broker.id: placement.directory_of(broker) for broker in brokers.values()}
+    for number, replicas in enumerate(assignments, first):
+        in_sync = [broker for broker in replicas if brokers[broker].active]
+        yield PartitionRecord(
+            partition_id=number,
+            topic_id=topic_id,
+            replicas=replicas,
+            isr=in_sync,
+            leader=in_sync[0],
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=[directories[broker] for broker in replicas],
+        )
+
+
+def new_topic_id(random: Random) -> bytes:
+    """A random id that command lines do not take for an option."""
+    while True:
+        raw = bytearray(random.identity())
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        topic_id = bytes(raw)
+        if not identity_text(topic_id).startswith("-"):
+            return topic_id
+
+
+def delete(
+    request: DeleteTopicsRequest, image: ClusterImage, enabled: bool, version: int
+) -> Decision[DeleteTopicsResponse]:
+    """DeleteTopics, by name or by id; `enabled` is the setting delete.topic.enable."""
+    by_name = [*request.topic_names, *(topic.name for topic in request.topics if topic.name is not None)]
+    if not enabled:
+        if version < 3:
+            refusal = Refusal(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
+        else:
+            refusal = Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+        ids = [topic.topic_id for topic in request.topics if topic.name is None]
+        results = [_not_deleted(name, NO_ID, refusal) for name in by_name]
+        results.extend(_not_deleted(None, topic_id, refusal) for topic_id in ids)
+        return Decision([], DeleteTopicsResponse(responses=results))
+    return _Deletion(request, image).decide()
+
+
+def _not_deleted(name: str | None, topic_id: bytes, refusal: Refusal) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=refusal.error, error_message=refusal.message)
+
+
+class _Deletion:
+    """One request: names and ids are sorted out first, for a topic must not be deleted by both."""
+
+    def __init__(self, request: DeleteTopicsRequest, image: ClusterImage) -> None:
+        self.image = image
+        self.results: list[DeletableTopicResult] = []
+        self.names: dict[str, int] = {}
+        self.ids: dict[bytes, int] = {}
+        for name in request.topic_names:
+            self.names[name] = self.names.get(name, 0) + 1
+        for topic in request.topics:
+            if topic.name is None and topic.topic_id == NO_ID:
+                self.refuse(None, NO_ID, "Neither topic name nor id were specified.")
+            elif topic.name is None:
+                self.ids[topic.topic_id] = self.ids.get(topic.topic_id, 0) + 1
+            elif topic.topic_id == NO_ID:
+                self.names[topic.name] = self.names.get(topic.name, 0) + 1
+            else:
+                self.refuse(topic.name, topic.topic_id, "You may not specify both topic name and topic id.")
+
+    def refuse(self, name: str | None, topic_id: bytes, message: str) -> None:
+        self.results.append(_not_deleted(name, topic_id, Refusal(ErrorCode.INVALID_REQUEST, message)))
+
+    def decide(self) -> Decision[DeleteTopicsResponse]:
+        chosen: dict[bytes, TopicImage] = {}
+        for topic_id, count in self.ids.items():
+            topic = self.image.topics_by_id.get(topic_id)
+            if count > 1:
+                self.refuse(None, topic_id, "Duplicate topic id.")
+            elif topic is None:
+                self.results.append(_not_deleted(None, topic_id, UNKNOWN_ID))
+            else:
+                chosen[topic_id] = topic
+        by_id = frozenset(chosen)
+        for name, count in self.names.items():
+            topic = self.image.topics.get(name)
+            if count > 1:
+                self.refuse(name, NO_ID, "Duplicate topic name.")
+            elif topic is None:
+                self.results.append(_not_deleted(name, NO_ID, UNKNOWN_TOPIC))
+            elif topic.topic_id in by_id or self.ids.get(topic.topic_id, 0) > 1:
+                self.refuse(name, topic.topic_id, "The provided topic name maps to an ID that was already supplied.")
+                chosen.pop(topic.topic_id, None)
+            else:
+                chosen[topic.topic_id] = topic
+        self.results.extend(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id) for topic in chosen.values())
+        facts: list[Fact] = [RemoveTopicRecord(topic_id=topic_id) for topic_id in chosen]
+        return Decision(facts, DeleteTopicsResponse(responses=self.results))
+
+
+def create_partitions(
+    request: CreatePartitionsRequest, image: ClusterImage, random: Random
+) -> Decision[CreatePartitionsResponse]:
+    """CreatePartitions. Too many partitions for one request are POLICY_VIOLATION, as for CreateTopics.
+
+    Kafka answers UNKNOWN_SERVER_ERROR there, which tells a person nothing.
+    """
+    counts: dict[str, int] = {}
+    for topic in request.topics:
+        counts[topic.name] = counts.get(topic.name, 0) + 1
+    asked = sum(
+        max(topic.count - len(image.topics[topic.name].partitions), 0)
+        for topic in request.topics
+        if topic.name in image.topics
+    )
+    if asked > MOST_FACTS:
+        return Decision(
+            [], CreatePartitionsResponse(results=[_partitions_result(name, TOO_MANY_FACTS) for name in counts])
+        )
+    facts: list[Fact] = []
+    results: list[CreatePartitionsTopicResult] = []
+    duplicate = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    results.extend(_partitions_result(name, duplicate) for name, count in counts.items() if count > 1)
+    results.extend(
+        _partitions_result(topic.name, _add_partitions(topic, image, random, facts))
+        for topic in request.topics
+        if counts[topic.name] == 1
+    )
+    return Decision([] if request.validate_only else facts, CreatePartitionsResponse(results=results))
+
+
+def _partitions_result(name: str, refusal: Refusal | None) -> CreatePartitionsTopicResult:
+    if refusal is None:
+        return CreatePartitionsTopicResult(name=name)
+    return CreatePartitionsTopicResult(name=name, error_code=refusal.error, error_message=refusal.message)
+
+
+def _add_partitions(
+    wanted: CreatePartitionsTopic, image: ClusterImage, random: Random, facts: list[Fact]
+) -> Refusal | None:
+    topic = image.topics.get(wanted.name)
+    if topic is None:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+    present = len(topic.partitions)
+    if wanted.count == present:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+    if wanted.count < present:
+        return Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {wanted.name} currently has {present} partition(s); {wanted.count} would not be an increase.",
+        )
+    assignments = _additional_assignments(wanted, topic, image, random)
+    if isinstance(assignments, Refusal):
+        return assignments
+    facts.extend(_new_partitions(topic.topic_id, present, assignments, image))
+    return None
+
+
+def _additional_assignments(
+    wanted: CreatePartitionsTopic, topic: TopicImage, image: ClusterImage, random: Random
+) -> Sequence[Sequence[int]] | Refusal:
+    present = len(topic.partitions)
+    additional = wanted.count - present
+    replication_factor = len(topic.partitions[0].replicas)
+    if wanted.assignments is None:
+        return placement.place(image.brokers.values(), additional, replication_factor, random)
+    if len(wanted.assignments) != additional:
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} "
+            "assignment(s) were specified.",
+        )
+    for position, assignment in enumerate(wanted.assignments):
+        refusal = placement.check_assignment(
+            assignment.broker_ids, image.brokers, replication_factor, present + position
+        )
+        if refusal is not None:
+            return refusal
+    return [assignment.broker_ids for assignment in wanted.assignments]
