@@ -1,0 +1,303 @@
+"""One client's socket: frames in, replies out in the order of the requests.
+
+Owns: the socket, its unfinished frame, its unsent replies. Never knows: what a frame asks.
+Invariants: a frame is valid only while `receive` runs; replies leave in request order; a client that does not read its
+replies, or asks for more than its share at once, is not read from until it does.
+
+No task and no future per request: the loop calls `_readable`, stage one of each request runs at once, and whatever it
+answered leaves in one system call when the bytes that arrived together are used up.
+"""
+
+import socket
+from asyncio import AbstractEventLoop
+from collections import deque
+from struct import Struct
+from typing import Any, Protocol
+
+from ottla.net.gather import PageCache, Part, Progress, transmit, warm
+from ottla.net.intake import SHARED_SIZE, Intake
+
+_SIZE = Struct(">i")
+MOST_WAITING = 128
+"""Requests of one connection that may wait for their reply; further ones stay in the socket."""
+MOST_UNSENT = 256
+"""Parts of replies that may wait for the client to read."""
+
+
+class Service(Protocol):
+    """What a connection needs from the broker behind it."""
+
+    most_frame_bytes: int
+
+    def receive(self, connection: "Connection", frame: memoryview) -> None:
+        """Handle one request: `answer`, `defer`, or nothing when none is due. Never raises."""
+        ...
+
+    def closed(self, connection: "Connection", reason: str) -> None: ...
+
+    def in_thread(self, work: Any, done: Any) -> None:
+        """Run `work()` in an I/O thread, then `done()` on the loop."""
+        ...
+
+
+class Deferred:
+    """The place of a reply that comes later."""
+
+    __slots__ = ("_connection", "parts")
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self.parts: list[Part] | None = None
+
+    def complete(self, parts: list[Part]) -> None:
+        """Fill the place; `[]` means that no reply is due after all."""
+        if self.parts is None:
+            self.parts = parts
+            self._connection._advance()
+
+
+class Connection:
+    """One accepted socket."""
+
+    __slots__ = (
+        "_cache",
+        "_corked",
+        "_filled",
+        "_frame",
+        "_frame_size",
+        "_intake",
+        "_loop",
+        "_out",
+        "_reading",
+        "_rest",
+        "_service",
+        "_socket",
+        "_waiting",
+        "_writing",
+        "active_at",
+        "listener",
+        "open",
+        "peer",
+        "state",
+    )
+
+    def __init__(
+        self,
+        accepted: socket.socket,
+        peer: str,
+        listener: str,
+        loop: AbstractEventLoop,
+        intake: Intake,
+        cache: PageCache,
+        service: Service,
+    ) -> None:
+        self._socket = accepted
+        self.peer = peer
+        self.listener = listener
+        self._loop = loop
+        self._intake = intake
+        self._cache = cache
+        self._service = service
+        self.open = True
+        self.state: Any = None  # what the broker remembers of this client
+        self.active_at = loop.time()
+        self._rest = b""
+        self._frame: bytearray | None = None
+        self._frame_size = 0
+        self._filled = 0
+        self._out: deque[Any] = deque()
+        self._waiting: deque[Deferred] = deque()
+        self._corked = False
+        self._reading = True
+        self._writing = False
+        loop.add_reader(accepted.fileno(), self._readable)
+
+    # --- replies ---
+
+    def answer(self, parts: list[Part]) -> None:
+        """Reply to the request being received."""
+        if self._waiting:
+            place = Deferred(self)
+            place.parts = parts
+            self._waiting.append(place)
+        elif self._corked:
+            self._out.extend(parts)
+        else:
+            self._out.extend(parts)
+            self._flush()
+
+    def defer(self) -> Deferred:
+        """Keep the place of a reply that comes later."""
+        place = Deferred(self)
+        self._waiting.append(place)
+        return place
+
+    @property
+    def waiting(self) -> int:
+        """Requests that have not been answered."""
+        return len(self._waiting)
+
+    def _advance(self) -> None:
+        waiting = self._waiting
+        if not self.open:
+            waiting.clear()
+            return
+        while waiting and waiting[0].parts is not None:
+            self._out.extend(waiting.popleft().parts or ())
+        if not self._corked:
+            self._flush()
+            self._balance()
+
+    def _flush(self) -> None:
+        if self._writing or not self._out or not self.open:
+            return
+        try:
+            progress = transmit(self._socket, self._out, self._cache)
+        except OSError as problem:
+            self.drop(problem.strerror or str(problem))
+            return
+        if progress is Progress.DONE:
+            return
+        self._writing = True
+        if progress is Progress.FILE_COLD:
+            part = self._out[0]
+            self._service.in_thread(lambda: warm(part), self._continue)
+        else:
+            self._loop.add_writer(self._socket.fileno(), self._writable)
+
+    def _writable(self) -> None:
+        self._loop.remove_writer(self._socket.fileno())
+        self._continue()
+
+    def _continue(self) -> None:
+        if not self.open:
+            return
+        self._writing = False
+        self._flush()
+        self._balance()
+
+    # --- requests ---
+
+    def _balance(self) -> None:
+        """Read from this client as long as it takes its answers."""
+        crowded = len(self._waiting) >= MOST_WAITING or len(self._out) >= MOST_UNSENT
+        if crowded and self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._socket.fileno())
+        elif not crowded and not self._reading and self.open:
+            self._reading = True
+            self._loop.add_reader(self._socket.fileno(), self._readable)
+            if self._rest:
+                rest, self._rest = self._rest, b""
+                self._take(memoryview(rest))
+
+    def _readable(self) -> None:
+        self.active_at = self._loop.time()
+        try:
+            if self._frame is not None:
+                self._fill()
+                return
+            shared = self._intake.shared
+            held = len(self._rest)
+            if held:
+                shared[:held] = self._rest
+                self._rest = b""
+            count = self._socket.recv_into(shared[held:])
+        except BlockingIOError:
+            return
+        except OSError as problem:
+            self.drop(problem.strerror or str(problem))
+            return
+        if count == 0:
+            self.drop("")
+            return
+        self._take(shared[: held + count])
+
+    def _take(self, data: memoryview) -> None:
+        """Handle the frames in `data`; keep what is left over."""
+        position = 0
+        end = len(data)
+        receive = self._service.receive
+        most = self._service.most_frame_bytes
+        self._corked = True
+        while end - position >= 4:
+            (size,) = _SIZE.unpack_from(data, position)
+            if not 0 <= size <= most:
+                self.drop(f"a request of {size} bytes (at most {most} are taken)")
+                return
+            after = position + 4 + size
+            if after > end:
+                break
+            if len(self._out) >= MOST_UNSENT:
+                self._flush()
+            if len(self._waiting) >= MOST_WAITING or len(self._out) >= MOST_UNSENT or not self.open:
+                break
+            receive(self, data[position + 4 : after])
+            if not self.open:
+                return
+            position = after
+        self._corked = False
+        if position < end and self.open:
+            self._keep(data[position:])
+        if self._out:
+            self._flush()
+        self._balance()
+
+    def _keep(self, rest: memoryview) -> None:
+        if len(rest) >= 4:
+            (size,) = _SIZE.unpack_from(rest)
+            if 4 + size > SHARED_SIZE // 2 and 4 + size > len(rest):
+                self._frame = self._intake.take(size)
+                self._frame_size = size
+                self._filled = len(rest) - 4
+                self._frame[: self._filled] = rest[4:]
+                self._intake.hold(self, self._filled)
+                return
+        self._rest = bytes(rest)
+
+    def _fill(self) -> None:
+        """Read on into a frame that is too large for the shared buffer."""
+        frame = self._frame
+        assert frame is not None
+        with memoryview(frame) as view:
+            while True:
+                count = self._socket.recv_into(view[self._filled : self._frame_size])
+                if count == 0:
+                    self.drop("")
+                    return
+                self._filled += count
+                if self._filled == self._frame_size:
+                    break
+                self._intake.hold(self, self._filled)
+                if not self.open:
+                    return
+            self._frame = None
+            self._intake.release(self)
+            self._corked = True
+            with view[: self._frame_size] as whole:
+                self._service.receive(self, whole)
+            self._corked = False
+        self._intake.give_back(frame)
+        if self._out:
+            self._flush()
+        self._balance()
+
+    # --- the end ---
+
+    def drop(self, reason: str) -> None:
+        """Close at once; `reason` is empty when the client went by itself."""
+        if not self.open:
+            return
+        self.open = False
+        self._corked = False
+        descriptor = self._socket.fileno()
+        if self._reading:
+            self._loop.remove_reader(descriptor)
+        self._loop.remove_writer(descriptor)
+        self._socket.close()
+        self._intake.release(self)
+        self._frame = None
+        self._rest = b""
+        self._out.clear()
+        self._waiting.clear()
+        self._service.closed(self, reason)

@@ -1,0 +1,150 @@
+"""Sending a reply that is made of byte strings and file ranges.
+
+Owns: the choice between send, sendfile and reading first, and the look whether a range is in the page cache.
+Never knows: what the bytes mean, who waits. Invariants: a call never blocks, on the socket or on the disk; parts leave
+in order; what is sent is gone from the queue.
+"""
+
+import errno
+import os
+import socket
+from collections import deque
+from enum import Enum
+from typing import Any, TypeAlias
+
+from ottla.log.segment import FileRange
+
+Part: TypeAlias = bytes | bytearray | memoryview | FileRange
+PartQueue: TypeAlias = "deque[Any]"
+
+SMALL = 16 * 1024
+"""Ranges up to this size are read and sent together with what surrounds them: one system call instead of two."""
+TURN = 4 * 1024 * 1024
+"""What one connection may send before others get their turn."""
+WINDOW = 1024 * 1024
+"""How much of a file is looked at, and sent, at a time."""
+
+_MORE = getattr(socket, "MSG_MORE", 0)
+_SENDFILE = getattr(os, "sendfile", None)
+
+
+class Progress(Enum):
+    """Where a queue stands after a call."""
+
+    DONE = 0
+    SOCKET_FULL = 1
+    FILE_COLD = 2
+    TURN_OVER = 3
+
+
+class RangeGone(OSError):
+    """The file ended before the range did: it was cut or removed after the reply was made."""
+
+
+class PageCache:
+    """Tells whether reading would wait for the disk, where the system can tell."""
+
+    def __init__(self) -> None:
+        self.known = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")
+        self._byte = bytearray(1)
+
+    def holds(self, descriptor: int, position: int) -> bool:
+        if not self.known:
+            return True
+        try:
+            os.preadv(descriptor, [self._byte], position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError as problem:
+            if problem.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                raise
+            self.known = False
+        return True
+
+    def holds_range(self, part: FileRange) -> bool:
+        """Its first and last page, of at most one window: the kernel reads ahead what lies between."""
+        descriptor = part.file.fileno()
+        length = min(part.length, WINDOW)
+        return descriptor < 0 or (
+            self.holds(descriptor, part.position) and self.holds(descriptor, part.position + length - 1)
+        )
+
+
+def warm(part: FileRange) -> None:
+    """Bring the next window of a range into the page cache. Blocking: runs in an I/O thread."""
+    part.file.read_at(part.position, min(part.length, WINDOW))
+
+
+def transmit(connection: socket.socket, queue: PartQueue, cache: PageCache) -> Progress:
+    """Send as much of the queue as the socket takes now."""
+    budget = TURN
+    try:
+        while queue:
+            if budget <= 0:
+                return Progress.TURN_OVER
+            head = queue[0]
+            if type(head) is FileRange:
+                if not cache.holds_range(head):
+                    return Progress.FILE_COLD
+                budget -= _send_range(connection, queue, head)
+            else:
+                sent, whole = _send_bytes(connection, queue, cache)
+                budget -= sent
+                if not whole:
+                    return Progress.SOCKET_FULL
+    except BlockingIOError:
+        return Progress.SOCKET_FULL
+    return Progress.DONE
+
+
+def _send_range(connection: socket.socket, queue: PartQueue, part: FileRange) -> int:
+    file, position, length = part
+    descriptor = file.fileno()
+    if _SENDFILE is None or descriptor < 0 or length <= SMALL:
+        data = file.read_at(position, min(length, WINDOW))
+        if not data:
+            raise RangeGone(errno.EIO, "the file ended before the range", file.path)
+        sent = connection.send(data)
+    else:
+        sent = _SENDFILE(connection.fileno(), descriptor, position, min(length, WINDOW))
+        if sent == 0:
+            raise RangeGone(errno.EIO, "the file ended before the range", file.path)
+    if sent == length:
+        queue.popleft()
+    else:
+        queue[0] = FileRange(file, position + sent, length - sent)
+    return int(sent)
+
+
+def _send_bytes(connection: socket.socket, queue: PartQueue, cache: PageCache) -> tuple[int, bool]:
+    """Send the run of byte strings (and small ranges) at the head; says how much went and whether all of it did."""
+    chunks: list[Any] = []
+    size = 0
+    flags = 0
+    for part in queue:
+        if type(part) is FileRange:
+            if part.length > SMALL or not cache.holds_range(part):
+                flags = _MORE
+                break
+            data = part.file.read_at(part.position, part.length)
+            if len(data) != part.length:
+                raise RangeGone(errno.EIO, "the file ended before the range", part.file.path)
+            chunks.append(data)
+            size += part.length
+        else:
+            chunks.append(part)
+            size += len(part)
+        if size >= WINDOW:
+            break
+    for _ in chunks:
+        queue.popleft()
+    joined = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    try:
+        sent = connection.send(joined, flags)
+    except BlockingIOError:
+        queue.appendleft(joined)
+        raise
+    if sent == size:
+        return sent, True
+    queue.appendleft(memoryview(joined)[sent:])
+    return sent, False

@@ -1,0 +1,56 @@
+"""The memory into which requests are received.
+
+Owns: one small buffer that all connections of a loop share, and the larger buffers for frames that do not fit it.
+Never knows: sockets, what a frame means. Invariants: a frame is handled before the next read, so idle connections hold
+no buffer; the bytes of unfinished frames stay within a limit.
+"""
+
+from typing import Protocol
+
+SHARED_SIZE = 128 * 1024
+_KEPT = 4
+_KEPT_SIZE = 4 * 1024 * 1024
+
+
+class Holder(Protocol):
+    """Something that holds bytes of an unfinished frame."""
+
+    def drop(self, reason: str) -> None: ...
+
+
+class Intake:
+    """Buffers for everything that arrives on one loop."""
+
+    def __init__(self, limit: int) -> None:
+        self.shared = memoryview(bytearray(SHARED_SIZE))
+        self._limit = limit
+        self._used = 0
+        self._kept: list[bytearray] = []
+        self._holders: dict[Holder, int] = {}
+
+    @property
+    def used(self) -> int:
+        return self._used
+
+    def take(self, size: int) -> bytearray:
+        """A buffer of at least `size` bytes. The memory behind a new one is only used as bytes arrive."""
+        for position, buffer in enumerate(self._kept):
+            if len(buffer) >= size:
+                return self._kept.pop(position)
+        return bytearray(max(size, 1024 * 1024))
+
+    def give_back(self, buffer: bytearray) -> None:
+        if len(buffer) <= _KEPT_SIZE and len(self._kept) < _KEPT:
+            self._kept.append(buffer)
+
+    def hold(self, holder: Holder, size: int) -> None:
+        """Note that `holder` now holds `size` bytes of an unfinished frame; the most recent holder is last."""
+        self._used += size - self._holders.pop(holder, 0)
+        self._holders[holder] = size
+        while self._used > self._limit and len(self._holders) > 1:
+            # The connection that has waited longest for the rest of its frame makes room.
+            stalest = next(iter(self._holders))
+            stalest.drop("its unfinished request held memory that others need")
+
+    def release(self, holder: Holder) -> None:
+        self._used -= self._holders.pop(holder, 0)
