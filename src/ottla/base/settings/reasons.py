@@ -1,0 +1,26 @@
+"""Why some of Kafka's settings have no effect here; the words stand in the tables and in the reference.
+
+When a feature arrives, its reason goes, and with it the mark on its settings.
+"""
+
+ACL = "authorization is not in this version"
+BUFFERS = "write buffers are not pooled"
+JAVA = "it concerns Java classes, which ottla cannot load"
+JVM = "it concerns the Java virtual machine's own security stack"
+LOOP = "one event loop does this work"
+METRICS = "metrics are plain counters, without samples"
+MOVES = "replicas do not move between log directories in this version"
+OAUTH = "OAuth is not in this version"
+QUORUM = "the quorum has one voter in this version"
+QUOTA = "quotas are not in this version"
+REPL = "replication is not in this version"
+SASL = "SASL is not in this version"
+SHARE = "share groups are not offered"
+STREAMS = "streams groups are not offered"
+TELEMETRY = "clients' metrics are not collected"
+TIERED = "tiered storage is not offered"
+TLS = "TLS is not in this version"
+TOKENS = "delegation tokens are not in this version"
+TXN = "transactions are not in this version"
+UNSTABLE = "ottla has no unreleased versions to offer"
+WAITING = "a wait that is over is freed at once"
