@@ -1,0 +1,71 @@
+"""Names of the files in a partition's directory, and how failing files are told.
+
+Owns: Kafka's naming (twenty digits of base offset, one suffix a kind, a second suffix for files in transit), the
+`StorageFailure` of the room and the bundle of ports a log works on. Never knows: what is in the files.
+"""
+
+import errno
+from typing import NamedTuple
+
+from ottla.base.ports import Clock, Disk, Random
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+
+LARGEST_RELATIVE_OFFSET = 2**31 - 1
+"""How far an offset may lie above its segment's base: the indexes keep it in a signed 32-bit field."""
+
+_OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class World(NamedTuple):
+    """The ports a log works on."""
+
+    disk: Disk
+    clock: Clock
+    random: Random
+
+
+class StorageFailure(Exception):
+    """A file that cannot be read or written: its directory is no longer to be trusted."""
+
+    def __init__(self, path: str, number: int, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+        self.errno = number
+        self.message = message
+
+    @property
+    def out_of_space(self) -> bool:
+        """Whether the disk is merely full, so that the same write may succeed later."""
+        return self.errno in _OUT_OF_SPACE
+
+    @classmethod
+    def of(cls, path: str, error: OSError) -> "StorageFailure":
+        return cls(path, error.errno or 0, error.strerror or str(error))
+
+
+def out_of_space(error: OSError) -> bool:
+    return error.errno in _OUT_OF_SPACE
+
+
+def offset_path(directory: str, offset: int, suffix: str) -> str:
+    return f"{directory}/{offset:020d}{suffix}"
+
+
+def offset_of(name: str) -> int | None:
+    """The offset a file is named by, or None when the name does not begin with twenty digits and a dot."""
+    digits = name[:20]
+    if len(name) > 20 and name[20] == "." and digits.isascii() and digits.isdigit():
+        return int(digits)
+    return None

@@ -1,0 +1,75 @@
+"""The blocking halves of what a log does: syncing files, removing files.
+
+Owns: what is left to do once the event loop has decided. Never knows: the log itself; it is handed files and paths.
+Invariant: a ticket and a removal hold all they need, so that `run` may happen in any thread while the log goes on.
+"""
+
+from typing import NamedTuple
+
+from ottla.base.ports import Disk, File
+from ottla.log.files import EPOCH_CHECKPOINT, StorageFailure
+from ottla.log.segment import Segment
+from ottla.log.whole_file import replace_whole
+
+
+class FlushTicket(NamedTuple):
+    """One flush: what it makes durable (`offset`, exclusive), and the files to sync for it."""
+
+    offset: int
+    generation: int
+    disk: Disk
+    directory: str
+    files: list[tuple[Segment, File]]
+    snapshots: list[str]
+    epochs: str | None
+
+    def run(self) -> None:
+        """Sync everything. Blocking; raises StorageFailure."""
+        try:
+            for segment, file in self.files:
+                try:
+                    file.sync()
+                except OSError:
+                    # Deleted since the flush began: nothing of it has to last.
+                    if not segment.closed:
+                        raise
+            for path in self.snapshots:
+                self._sync_snapshot(path)
+            if self.epochs is not None:
+                replace_whole(self.disk, f"{self.directory}/{EPOCH_CHECKPOINT}", self.epochs.encode())
+            else:
+                self.disk.sync_directory(self.directory)
+        except FileNotFoundError:
+            # The directory has been renamed away with its topic.
+            return
+        except OSError as error:
+            raise StorageFailure.of(self.directory, error) from error
+
+    def _sync_snapshot(self, path: str) -> None:
+        try:
+            file = self.disk.open(path)
+        except FileNotFoundError:
+            return
+        try:
+            file.sync()
+        finally:
+            file.close()
+
+
+class Removal(NamedTuple):
+    """Files that have been renamed away and may be removed at `due_ms`; until then ranges of them can be sent."""
+
+    due_ms: int
+    disk: Disk
+    segments: list[Segment]
+    paths: list[str]
+
+    def run(self) -> None:
+        """Remove them. Blocking; raises StorageFailure."""
+        try:
+            for segment in self.segments:
+                segment.delete()
+            for path in self.paths:
+                self.disk.remove(path)
+        except OSError as error:
+            raise StorageFailure.of(error.filename or "", error) from error

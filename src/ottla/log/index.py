@@ -1,0 +1,357 @@
+"""The sparse indexes of one segment: by offset, by timestamp, and of aborted transactions.
+
+Owns: the bytes of `.index`, `.timeindex` and `.txnindex` files and the look-ups in them. Never knows: batches.
+Invariants: keys grow strictly within a file; a file holds whole entries only (no preallocation). Entries not yet
+written sit in a small tail that is spilled to the file when it grows, on flush and on seal, so an append pays no
+system call for them; after a crash the indexes of unflushed segments are rebuilt from the batches anyway.
+"""
+
+import struct
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+from ottla.base.ports import ByteView, Disk, File
+from ottla.log.files import StorageFailure
+
+TAIL_ENTRIES = 128
+"""How many entries wait in memory before they are written and mapped."""
+
+
+class SparseIndex:
+    """A file of equal entries with a growing key, looked up by bisection of its map and of the unwritten tail."""
+
+    __slots__ = ("_disk", "_file", "_map", "_tail", "_written", "base_offset", "entries", "path")
+
+    ENTRY: ClassVar[struct.Struct]
+    KEY: ClassVar[struct.Struct]
+
+    def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
+        self._disk = disk
+        self.path = path
+        self.base_offset = base_offset
+        self._file: File | None = None
+        self._map: memoryview | None = None
+        self._tail = bytearray()
+        self._written = 0
+        self.entries = 0
+
+    def load(self) -> None:
+        """Learn how many entries the file holds, without keeping it open. A torn last entry is not counted."""
+        size = 0
+        if self._disk.exists(self.path):
+            file = self._disk.open(self.path, read_only=True)
+            try:
+                size = file.size()
+            finally:
+                file.close()
+        self._written = self.entries = size // self.ENTRY.size
+
+    def _add(self, entry: bytes) -> None:
+        self._tail += entry
+        self.entries += 1
+        if len(self._tail) >= TAIL_ENTRIES * self.ENTRY.size:
+            try:
+                self.spill()
+            except StorageFailure as failure:
+                # A full disk must not fail an append that is already written: the tail waits for room.
+                if not failure.out_of_space:
+                    raise
+
+    def spill(self, *, create: bool = False) -> None:
+        """Write the tail to the file; `create` makes the file even when there is nothing to write."""
+        tail = self._tail
+        if not tail and not create:
+            return
+        try:
+            file = self._open()
+            if tail:
+                end = self._written * self.ENTRY.size
+                try:
+                    file.append(tail)
+                except OSError:
+                    file.truncate(end)
+                    raise
+        except OSError as error:
+            raise StorageFailure.of(self.path, error) from error
+        self._written = self.entries
+        self._tail = bytearray()
+        self._map = None
+
+    def _open(self) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self.path, create=True)
+            if file.size() != self._written * self.ENTRY.size:
+                file.truncate(self._written * self.ENTRY.size)
+        return file
+
+    def entry(self, slot: int) -> tuple[int, int]:
+        """The numbers of one entry as they stand in the file."""
+        written = self._written
+        if slot >= written:
+            return self.ENTRY.unpack_from(self._tail, (slot - written) * self.ENTRY.size)
+        return self.ENTRY.unpack_from(self._mapped(), slot * self.ENTRY.size)
+
+    def _mapped(self) -> memoryview:
+        view = self._map
+        if view is None:
+            try:
+                view = self._map = self._open().map()
+            except OSError as error:
+                raise StorageFailure.of(self.path, error) from error
+        return view
+
+    def _slot(self, key: int) -> int:
+        """The last slot whose key is at most `key`, or -1."""
+        tail = self._tail
+        written = self._written
+        if tail and self.KEY.unpack_from(tail)[0] <= key:
+            count = len(tail) // self.ENTRY.size
+            return written + bisect_right(range(count), key, key=self._keys(tail)) - 1
+        if not written:
+            return -1
+        return bisect_right(range(written), key, key=self._keys(self._mapped())) - 1
+
+    def _keys(self, view: ByteView) -> Callable[[int], int]:
+        unpack = self.KEY.unpack_from
+        size = self.ENTRY.size
+        return lambda slot: unpack(view, slot * size)[0]
+
+    def keep(self, entries: int) -> None:
+        """Drop every entry from this slot on."""
+        if entries >= self.entries:
+            return
+        size = self.ENTRY.size
+        if entries >= self._written:
+            del self._tail[(entries - self._written) * size :]
+        else:
+            # The map must not outlive the bytes under it.
+            self._map = None
+            self._tail = bytearray()
+            try:
+                self._open().truncate(entries * size)
+            except OSError as error:
+                raise StorageFailure.of(self.path, error) from error
+            self._written = entries
+        self.entries = entries
+
+    @property
+    def handle(self) -> File | None:
+        """The file when it is open, for syncing; what was written goes through it."""
+        return self._file
+
+    def close(self) -> None:
+        """Let the descriptor and the map go; what is in the tail stays and the file is opened again when needed."""
+        self._map = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class OffsetIndex(SparseIndex):
+    """Offset → position: an entry names the last offset of a batch and where that batch begins."""
+
+    __slots__ = ()
+
+    ENTRY = struct.Struct(">ii")
+    KEY = struct.Struct(">i")
+
+    def append(self, offset: int, position: int) -> None:
+        self._add(self.ENTRY.pack(offset - self.base_offset, position))
+
+    def position_for(self, offset: int) -> int:
+        """Where a scan for `offset` has to begin."""
+        slot = self._slot(offset - self.base_offset)
+        return self.entry(slot)[1] if slot >= 0 else 0
+
+    def last(self) -> tuple[int, int]:
+        """The last entry as (offset, position); the segment's beginning when there is none."""
+        if not self.entries:
+            return self.base_offset, 0
+        relative, position = self.entry(self.entries - 1)
+        return self.base_offset + relative, position
+
+    def offset_beyond(self, position: int) -> int | None:
+        """The offset of the first entry at or after a position in the log, or None when there is none."""
+        low, high = 0, self.entries
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(middle)[1] < position:
+                low = middle + 1
+            else:
+                high = middle
+        return None if low == self.entries else self.base_offset + self.entry(low)[0]
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop entries at or above an offset."""
+        self.keep(self._slot(offset - 1 - self.base_offset) + 1)
+
+
+class TimeIndex(SparseIndex):
+    """Timestamp → offset: up to this offset (the last one of its batch) no record is newer than this timestamp."""
+
+    __slots__ = ("_last",)
+
+    ENTRY = struct.Struct(">qi")
+    KEY = struct.Struct(">q")
+
+    def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
+        super().__init__(disk, path, base_offset)
+        self._last: tuple[int, int] | None = None
+
+    def append(self, timestamp: int, offset: int) -> None:
+        """Add an entry when it is newer than the last one; the same entry again changes nothing."""
+        if timestamp > self.last()[0]:
+            self._last = (timestamp, offset)
+            self._add(self.ENTRY.pack(timestamp, offset - self.base_offset))
+
+    def last(self) -> tuple[int, int]:
+        """The last entry as (timestamp, offset); (-1, base offset) when there is none."""
+        last = self._last
+        if last is None:
+            if self.entries:
+                timestamp, relative = self.entry(self.entries - 1)
+                last = (timestamp, self.base_offset + relative)
+            else:
+                last = (-1, self.base_offset)
+            self._last = last
+        return last
+
+    def offset_for(self, timestamp: int) -> int:
+        """The offset after which records at least this new may begin."""
+        slot = self._slot(timestamp)
+        return self.base_offset + (self.entry(slot)[1] if slot >= 0 else 0)
+
+    def keep(self, entries: int) -> None:
+        super().keep(entries)
+        self._last = None
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop entries at or above an offset."""
+        relative = offset - self.base_offset
+        low, high = 0, self.entries
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(middle)[1] < relative:
+                low = middle + 1
+            else:
+                high = middle
+        self.keep(low)
+
+
+class AbortedTransaction(NamedTuple):
+    """One aborted transaction: its records lie in [first_offset, last_offset], the marker being the last."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class CorruptIndex(Exception):
+    """An index file whose content cannot be right."""
+
+
+class TransactionIndex:
+    """The aborted transactions whose markers lie in one segment; the file comes with the first of them."""
+
+    __slots__ = ("_disk", "_file", "_size", "path")
+
+    ENTRY = struct.Struct(">hqqqq")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self.path = path
+        self._file: File | None = None
+        self._size: int | None = 0
+
+    def load(self) -> None:
+        """Take what an earlier life left; it is read when first asked for."""
+        self._size = None
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        self._entry_bytes()
+        try:
+            file = self._open()
+            assert self._size is not None
+            try:
+                file.append(self.ENTRY.pack(0, *aborted))
+            except OSError:
+                file.truncate(self._size)
+                raise
+        except OSError as error:
+            raise StorageFailure.of(self.path, error) from error
+        self._size += self.ENTRY.size
+
+    def all(self) -> list[AbortedTransaction]:
+        return [AbortedTransaction(*fields[1:]) for fields in self.ENTRY.iter_unpack(self._entry_bytes())]
+
+    def overlapping(self, from_offset: int, upper_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """Those that touch [from_offset, upper_offset), and whether no later segment can hold any more of them."""
+        found = []
+        for aborted in self.all():
+            if aborted.last_offset >= from_offset and aborted.first_offset < upper_offset:
+                found.append(aborted)
+            if aborted.last_stable_offset >= upper_offset:
+                return found, True
+        return found, False
+
+    def check(self, base_offset: int) -> None:
+        """Raise CorruptIndex when the entries cannot belong to a segment that begins at `base_offset`."""
+        data = self._entry_bytes(whole_file=True)
+        if len(data) % self.ENTRY.size:
+            raise CorruptIndex(f"{self.path} holds {len(data)} bytes, not a multiple of {self.ENTRY.size}")
+        for version, _, _, last_offset, _ in self.ENTRY.iter_unpack(data):
+            if version != 0 or last_offset < base_offset:
+                raise CorruptIndex(f"{self.path} holds an entry of version {version} that ends at {last_offset}")
+
+    def truncate_to(self, offset: int) -> None:
+        entries = self.all()
+        kept = sum(1 for aborted in entries if aborted.last_offset < offset)
+        if kept < len(entries):
+            self._cut(kept * self.ENTRY.size)
+
+    def reset(self) -> None:
+        if self._size != 0 and self._disk.exists(self.path):
+            self._cut(0)
+        self._size = 0
+
+    def _cut(self, size: int) -> None:
+        try:
+            self._open().truncate(size)
+        except OSError as error:
+            raise StorageFailure.of(self.path, error) from error
+        self._size = size
+
+    def _open(self) -> File:
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        return self._file
+
+    def _entry_bytes(self, *, whole_file: bool = False) -> bytes:
+        """The entries as written; also learns the size when an earlier life left the file."""
+        if self._size == 0:
+            return b""
+        try:
+            if self._size is None and not self._disk.exists(self.path):
+                self._size = 0
+                return b""
+            file = self._open()
+            size = file.size()
+            if not whole_file:
+                size -= size % self.ENTRY.size
+                self._size = size
+            return file.read_at(0, size)
+        except OSError as error:
+            raise StorageFailure.of(self.path, error) from error
+
+    @property
+    def handle(self) -> File | None:
+        """The file when it is open, for syncing."""
+        return self._file
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,370 @@
+"""One segment: a run of batches in one file, with its three indexes beside it.
+
+Owns: the files of one base offset, how many bytes of the log file are valid, and when index entries are written
+(Kafka's rule: before the batch that comes after `index.interval.bytes` of batches). Never knows: producers, epochs, who
+reads or why a segment ends.
+Invariants: bytes past `size` do not exist for anyone; files are opened when first needed; nothing here is shared
+between threads while it changes.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.base.ports import ByteView, Disk, File
+from ottla.log.files import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    StorageFailure,
+    offset_path,
+)
+from ottla.log.index import OffsetIndex, TimeIndex, TransactionIndex
+from ottla.log.settings import LogSettings
+from ottla.records.header import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, CorruptBatch
+
+_SPAN = Struct(">qi11xi")  # base offset, length, last offset delta: all that a search needs of a header
+_SEARCH_BYTES = 8192
+_WALK_BYTES = 1 << 16
+
+
+class FileRange(NamedTuple):
+    """Bytes of a file that leave as they are."""
+
+    file: File
+    position: int
+    length: int
+
+
+class Located(NamedTuple):
+    """Where a batch lies in its segment."""
+
+    position: int
+    size: int
+    base_offset: int
+
+
+class Segment:
+    """See the module."""
+
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_first_timestamp",
+        "_gap",
+        "_interval",
+        "_latest",
+        "base_offset",
+        "closed",
+        "created_ms",
+        "directory",
+        "index",
+        "jitter_ms",
+        "most_index_entries",
+        "most_time_entries",
+        "size",
+        "suffix",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, settings: LogSettings, suffix: str = "") -> None:
+        self._disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.suffix = suffix
+        self.size = 0
+        self.created_ms = 0
+        self.jitter_ms = 0
+        self.closed = False
+        self.index = OffsetIndex(disk, self._path(INDEX_SUFFIX), base_offset)
+        self.time_index = TimeIndex(disk, self._path(TIME_INDEX_SUFFIX), base_offset)
+        self.transaction_index = TransactionIndex(disk, self._path(TRANSACTION_INDEX_SUFFIX))
+        self.most_index_entries = settings.index_bytes // OffsetIndex.ENTRY.size
+        # The last slot is kept for the entry that is written when the segment is sealed.
+        self.most_time_entries = settings.index_bytes // TimeIndex.ENTRY.size - 1
+        self._interval = settings.index_interval_bytes
+        self._file: File | None = None
+        self._gap = 0
+        self._latest: tuple[int, int] | None = None
+        self._first_timestamp: int | None = None
+
+    @classmethod
+    def create(cls, disk: Disk, directory: str, base_offset: int, settings: LogSettings, suffix: str = "") -> "Segment":
+        """An empty segment; files of the same name are leftovers and go. Only the log file is made now."""
+        segment = cls.lazy(disk, directory, base_offset, settings, suffix)
+        try:
+            for kind in SEGMENT_SUFFIXES:
+                disk.remove(segment._path(kind))
+            disk.open(segment.path, create=True).close()
+        except OSError as error:
+            raise StorageFailure.of(segment.path, error) from error
+        return segment
+
+    @classmethod
+    def lazy(cls, disk: Disk, directory: str, base_offset: int, settings: LogSettings, suffix: str = "") -> "Segment":
+        """An empty segment that touches the disk when its first batch comes, for the first one of a new log."""
+        segment = cls(disk, directory, base_offset, settings, suffix)
+        segment._latest = (-1, base_offset)
+        return segment
+
+    @classmethod
+    def load(cls, disk: Disk, directory: str, base_offset: int, settings: LogSettings, suffix: str = "") -> "Segment":
+        """A segment from its files, taken as they are; nothing stays open."""
+        segment = cls(disk, directory, base_offset, settings, suffix)
+        try:
+            file = disk.open(segment.path)
+            try:
+                segment.size = file.size()
+            finally:
+                file.close()
+            segment.index.load()
+            segment.time_index.load()
+        except OSError as error:
+            raise StorageFailure.of(segment.path, error) from error
+        segment.transaction_index.load()
+        return segment
+
+    def _path(self, kind: str) -> str:
+        return offset_path(self.directory, self.base_offset, kind) + self.suffix
+
+    @property
+    def path(self) -> str:
+        return self._path(LOG_SUFFIX)
+
+    @property
+    def file(self) -> File:
+        """The log file, opened when it is not open yet."""
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self.path, create=self.size == 0)
+        return file
+
+    # Writing
+
+    def write(self, data: ByteView, size: int) -> int:
+        """Append `size` bytes of whole batches and answer where they begin; on OSError nothing has been added."""
+        position = self.size
+        file = self._file or self.file
+        try:
+            file.append(data)
+        except OSError:
+            self._cut_torn_tail(file)
+            raise
+        self.size = position + size
+        return position
+
+    def _cut_torn_tail(self, file: File) -> None:
+        """A full disk can take part of a batch; if that part stays, whatever is appended later stands behind it."""
+        try:
+            file.truncate(self.size)
+        except OSError as error:
+            raise StorageFailure.of(self.path, error) from error
+
+    def note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Account for one batch just written: newest timestamp, and index entries when it is time for them."""
+        latest = self._latest or self.latest
+        if max_timestamp > latest[0]:
+            self._latest = latest = (max_timestamp, last_offset)
+        if position == 0:
+            self._first_timestamp = max_timestamp
+        gap = self._gap
+        if gap > self._interval:
+            self.index.append(last_offset, position)
+            self.time_index.append(*latest)
+            gap = 0
+        self._gap = gap + size
+
+    @property
+    def full(self) -> bool:
+        """Whether an index has no room for another entry."""
+        return self.index.entries >= self.most_index_entries or self.time_index.entries >= self.most_time_entries
+
+    def seal(self) -> None:
+        """Write what a segment holds that takes no more batches: the last time entry, and both indexes whole."""
+        if self._latest is not None:
+            self.time_index.append(*self._latest)
+        self.index.spill(create=True)
+        self.time_index.spill(create=True)
+
+    def files_to_sync(self) -> list[File]:
+        """What has to be synced for this segment to be durable; unwritten index entries are written first.
+
+        A full disk does not stop that: recovery rebuilds the indexes of the segment that holds the recovery point.
+        """
+        try:
+            self.index.spill()
+            self.time_index.spill()
+        except StorageFailure as failure:
+            if not failure.out_of_space:
+                raise
+        handles = (self.index.handle, self.time_index.handle, self.transaction_index.handle)
+        return [self.file, *(handle for handle in handles if handle is not None)]
+
+    def sync(self) -> None:
+        """Make the segment durable. Blocking."""
+        try:
+            for file in self.files_to_sync():
+                file.sync()
+        except OSError as error:
+            raise StorageFailure.of(self.path, error) from error
+
+    # What it holds
+
+    @property
+    def latest(self) -> tuple[int, int]:
+        """The greatest timestamp and the last offset of the first batch that has it; (-1, base offset) without any."""
+        latest = self._latest
+        if latest is None:
+            latest = self._latest = self.time_index.last()
+        return latest
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The greatest record timestamp, or the time of the last write where the records have none."""
+        timestamp = self.latest[0]
+        return timestamp if timestamp >= 0 else self._disk.modified_ms(self.path)
+
+    @property
+    def first_timestamp(self) -> int:
+        """The newest timestamp in the first batch; -1 when there is no batch or it has none."""
+        timestamp = self._first_timestamp
+        if timestamp is None:
+            if self.size < HEADER_SIZE:
+                return -1
+            header = BatchHeader._make(HEADER.unpack(self.file.read_at(0, HEADER_SIZE)))
+            timestamp = self._first_timestamp = header.max_timestamp
+        return timestamp
+
+    def locate(self, offset: int) -> Located | None:
+        """The first batch that reaches `offset` or lies beyond it; None when there is none here."""
+        position = self.index.position_for(offset)
+        end = self.size
+        read_at = (self._file or self.file).read_at
+        unpack = _SPAN.unpack_from
+        while position < end:
+            chunk = read_at(position, _SEARCH_BYTES)
+            last = min(len(chunk), end - position) - _SPAN.size
+            at = 0
+            while at <= last:
+                base, length, delta = unpack(chunk, at)
+                if base + delta >= offset:
+                    return Located(position + at, length + LOG_OVERHEAD, base)
+                if length < HEADER_SIZE - LOG_OVERHEAD:
+                    raise CorruptBatch(position + at, f"a batch of {length + LOG_OVERHEAD} bytes in {self.path}")
+                at += length + LOG_OVERHEAD
+            if at == 0:
+                return None
+            position += at
+        return None
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of every batch from one that begins at `position`, read in large pieces."""
+        end = self.size
+        file = self.file
+        unpack = HEADER.unpack_from
+        while position + HEADER_SIZE <= end:
+            chunk = file.read_at(position, _WALK_BYTES)
+            last = min(len(chunk), end - position) - HEADER_SIZE
+            at = 0
+            while at <= last:
+                header = BatchHeader._make(unpack(chunk, at))
+                if header.length < HEADER_SIZE - LOG_OVERHEAD:
+                    raise CorruptBatch(position + at, f"a batch of {header.size} bytes in {self.path}")
+                yield position + at, header
+                at += header.length + LOG_OVERHEAD
+            if at == 0:
+                return
+            position += at
+
+    def next_offset(self) -> int:
+        """The offset after the last batch; the base offset when there is none."""
+        found = self.base_offset
+        for _, header in self.headers(self.index.last()[1]):
+            found = header.base_offset + header.last_offset_delta + 1
+        return found
+
+    # Cutting, renaming, going
+
+    def truncate(self, offset: int, now_ms: int) -> int:
+        """Remove the batch that reaches `offset` and all after it; answers how many bytes went."""
+        located = self.locate(offset)
+        removed = 0
+        try:
+            self.index.truncate_to(offset)
+            self.time_index.truncate_to(offset)
+            self.transaction_index.truncate_to(offset)
+            if located is not None:
+                removed = self.size - located.position
+                self.file.truncate(located.position)
+                self.size = located.position
+        except OSError as error:
+            raise StorageFailure.of(self.path, error) from error
+        if self.size == 0:
+            self.created_ms = now_ms
+            self._first_timestamp = None
+        self._gap = 0
+        self._latest = self._scan_latest()
+        return removed
+
+    def _scan_latest(self) -> tuple[int, int]:
+        timestamp, offset = self.time_index.last()
+        for _, header in self.headers(self.index.position_for(offset)):
+            if header.max_timestamp > timestamp:
+                timestamp, offset = header.max_timestamp, header.last_offset
+        return timestamp, offset
+
+    def begin_scan(self) -> None:
+        """All that is known of the batches is forgotten; a recovery scan tells it again by `note`."""
+        self._latest = (-1, self.base_offset)
+        self._first_timestamp = None
+        self._gap = 0
+
+    def end_scan(self, size: int) -> None:
+        """The scan is through: only `size` bytes are whole batches. The indexes are written."""
+        if size != self.size:
+            self.file.truncate(size)
+            self.size = size
+        self._gap = 0
+        self.seal()
+
+    def rename(self, suffix: str) -> None:
+        """Give all files another second suffix (`.deleted`, `.swap`, none)."""
+        old = self.paths()
+        self.suffix = suffix
+        new = self.paths()
+        for before, after in zip(old, new, strict=True):
+            try:
+                self._disk.rename(before, after)
+            except FileNotFoundError:
+                # Index files come late; a log file that is gone was removed from outside.
+                continue
+            except OSError as error:
+                raise StorageFailure.of(before, error) from error
+        _, self.index.path, self.time_index.path, self.transaction_index.path = new
+
+    def move(self, directory: str) -> None:
+        """The partition's directory has been renamed; open files go with it."""
+        self.directory = directory
+        _, self.index.path, self.time_index.path, self.transaction_index.path = self.paths()
+
+    def paths(self) -> list[str]:
+        return [self._path(kind) for kind in SEGMENT_SUFFIXES]
+
+    def close(self) -> None:
+        """Let descriptors and maps go. The segment may be used again unless it is deleted."""
+        self.index.close()
+        self.time_index.close()
+        self.transaction_index.close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def delete(self) -> None:
+        """Remove every file. Blocking."""
+        self.closed = True
+        self.close()
+        for path in self.paths():
+            self._disk.remove(path)
