@@ -1,0 +1,106 @@
+"""A broker that cannot start says in one sentence what is wrong and what to do, and ends with code 1."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.processes import OttlaProcess, free_port
+
+SECONDS = 20.0
+
+
+def complaint(data: Path | str, *arguments: str, port: int | None = None) -> str:
+    """What `ottla serve` says on standard error before it ends with code 1."""
+    program = str(Path(sys.executable).with_name("ottla"))
+    command = [program, "serve", "--port", str(free_port() if port is None else port), "--data", str(data), *arguments]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert answer.returncode == 1, f"code {answer.returncode}:\n{answer.stdout}{answer.stderr}"
+    assert "Traceback" not in answer.stderr
+    said = answer.stderr.strip()
+    assert said, "it says something"
+    assert len(said.splitlines()) == 1, f"one sentence:\n{said}"
+    return said
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("log.retention.huors=5", ["log.retention.huors", "log.retention.hours"]),
+        ("num.partitions=many", ["num.partitions", "many"]),
+        ("num.partitions=0", ["num.partitions", "0"]),
+        ("num.partitions", ["num.partitions", "="]),
+        ("log.cleanup.policy=burn", ["log.cleanup.policy", "burn"]),
+        ("listeners=nonsense", ["listeners", "nonsense"]),
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path: Path, setting: str, words: list[str]) -> None:
+    said = complaint(tmp_path / "data", "--set", setting)
+    for word in words:
+        assert word in said, said
+
+
+def test_a_wrong_setting_in_the_file_is_named_and_so_is_a_missing_file(tmp_path: Path) -> None:
+    settings = tmp_path / "server.properties"
+    assert str(settings) in complaint(tmp_path / "data", "--config", str(settings))
+    settings.write_text("num.partitions=3\nlog.segment.bites=5\n")
+    said = complaint(tmp_path / "data", "--config", str(settings))
+    assert "log.segment.bites" in said
+    assert "log.segment.bytes" in said
+
+
+def test_a_data_directory_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("I was here first")
+    assert str(tmp_path / "data") in complaint(tmp_path / "data")
+
+
+def test_a_data_directory_that_cannot_be_made_is_named() -> None:
+    # Nobody can make a directory there, not even root.
+    assert "/proc/self/ottla" in complaint("/proc/self/ottla")
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = complaint(tmp_path / "data", port=port)
+    assert str(port) in said
+    assert "use" in said
+
+
+def test_a_data_directory_in_use_is_named(tmp_path: Path) -> None:
+    with OttlaProcess(tmp_path / "data"):
+        said = complaint(tmp_path / "data")
+    assert str(tmp_path / "data") in said
+    assert "use" in said
+
+
+def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        with OttlaProcess(tmp_path / name):
+            pass
+    both = f"{tmp_path / 'one'},{tmp_path / 'two'}"
+    said = complaint(tmp_path / "one", "--set", f"log.dirs={both}")
+    assert "cluster" in said
+    assert str(tmp_path / "two") in said
+
+
+def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
+    with OttlaProcess(tmp_path / "data", {"node.id": "7"}):
+        pass
+    said = complaint(tmp_path / "data", "--set", "node.id=8")
+    assert "7" in said
+    assert "8" in said
+    assert "node.id" in said
+
+
+def test_a_broken_meta_properties_file_is_named(tmp_path: Path) -> None:
+    with OttlaProcess(tmp_path / "data"):
+        pass
+    (tmp_path / "data" / "meta.properties").write_text("version=99\n")
+    assert "meta.properties" in complaint(tmp_path / "data")
