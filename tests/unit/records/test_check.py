@@ -1,4 +1,4 @@
-"""What a broker demands of a produced batch: the codes and messages are those of a real Kafka 4.3.1 for the same bytes."""
+"""What a broker demands of a produced batch: codes and messages are those of a real Kafka 4.3.1 for the same bytes."""
 
 import pytest
 
@@ -76,7 +76,7 @@ def test_an_ordinary_batch_is_neither_decompressed_nor_decoded(monkeypatch: pyte
 
 ONE = bytes(batch())
 SHORT_HEAD = bytes(8) + b"\x00\x00\x00\x26\xff\xff\xff\xff\x02" + bytes(33)
-FRAMING = {
+FRAMING: dict[str, tuple[bytes | bytearray, ErrorCode]] = {
     "nothing": (b"", ErrorCode.INVALID_RECORD),
     "two batches": (ONE + ONE, ErrorCode.INVALID_RECORD),
     "a batch cut off": (ONE[:-3], ErrorCode.INVALID_RECORD),

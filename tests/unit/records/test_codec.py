@@ -140,15 +140,16 @@ DAMAGED = {
 def test_a_damaged_payload_is_corrupt_and_nothing_else(twin: ModuleType, case: str) -> None:
     payload, count, reason = DAMAGED[case]
     found = header(count)
-    for read in (
-        lambda: twin.decode(payload, found),
-        lambda: twin.scan(payload, count),
-        lambda: twin.inspect(payload, count),
-        lambda: twin.find_timestamp(payload, found, 2**62),
-        lambda: twin.latest_timestamp(payload, found),
-    ):
+    calls: list[tuple[str, tuple[object, ...]]] = [
+        ("decode", (payload, found)),
+        ("scan", (payload, count)),
+        ("inspect", (payload, count)),
+        ("find_timestamp", (payload, found, 2**62)),
+        ("latest_timestamp", (payload, found)),
+    ]
+    for name, arguments in calls:
         with pytest.raises(CorruptBatch, match=reason):
-            read()
+            getattr(twin, name)(*arguments)
 
 
 @each_twin
