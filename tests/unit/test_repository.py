@@ -1,0 +1,93 @@
+"""House rules that a script can hold: sizes, names, docstrings, and nothing that names the place it was written in."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SOURCES = sorted((REPOSITORY / "src").rglob("*.py"))
+CODE = [*SOURCES, *(path for folder in ("tests", "bench", "scripts") for path in (REPOSITORY / folder).rglob("*.py"))]
+GENERATED = (REPOSITORY / "src/ottla/wire/messages", REPOSITORY / "src/ottla/wire/stored")
+VAGUE = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
+MOST_LINES = 600
+
+# Absolute paths of somebody's machine. /proc, /dev and /usr are the system's own.
+WORKPLACE = re.compile(r"(?<![\w.~$}{])/(work|home|root|tmp|Users|mnt|opt|var/tmp)/[\w.-]+")
+READ_SUFFIXES = {".py", ".pyx", ".c", ".md", ".toml", ".sh", ".json", ".txt", ".yml", ""}
+SKIPPED = {".git", ".venv", "work", "__pycache__", "ottla.egg-info", "build", "dist"}
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY))
+
+
+def written_by_hand(path: Path) -> bool:
+    return not any(path.is_relative_to(folder) for folder in GENERATED)
+
+
+def kept_files() -> list[Path]:
+    """Every text file that is, or could be, committed."""
+    found: list[Path] = []
+    waiting = [REPOSITORY]
+    while waiting:
+        for path in waiting.pop().iterdir():
+            if path.name in SKIPPED or path.name.endswith("_cache") or path.name.startswith(".hypothesis"):
+                continue
+            if path.is_dir():
+                waiting.append(path)
+            elif path.suffix in READ_SUFFIXES and path.name != "_codec.c" and path != Path(__file__).resolve():
+                found.append(path)
+    return found
+
+
+def test_no_module_is_longer_than_six_hundred_lines() -> None:
+    sizes = {name_of(path): len(path.read_text().splitlines()) for path in CODE if written_by_hand(path)}
+    assert not {name: size for name, size in sizes.items() if size > MOST_LINES}
+
+
+def test_no_module_or_room_has_a_name_that_says_nothing() -> None:
+    assert not [name_of(path) for path in CODE if VAGUE & {path.stem, *path.relative_to(REPOSITORY).parts[:-1]}]
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [name_of(path) for path in CODE if path.read_text().strip() and not ast.get_docstring(parse(path))]
+    assert not silent
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def test_no_constructor_demands_more_than_seven_arguments() -> None:
+    crowded = [
+        f"{name_of(path)}: {owner.name}"
+        for path in SOURCES
+        if written_by_hand(path)
+        for owner in ast.walk(parse(path))
+        if isinstance(owner, ast.ClassDef)
+        for each in owner.body
+        if isinstance(each, ast.FunctionDef) and each.name == "__init__" and demanded(each.args) > 7
+    ]
+    assert not crowded
+
+
+def demanded(arguments: ast.arguments) -> int:
+    """How many arguments beside self have no default."""
+    by_name = sum(default is None for default in arguments.kw_defaults)
+    return len(arguments.args) - 1 - len(arguments.defaults) + by_name
+
+
+def test_no_code_is_left_for_later() -> None:
+    later = re.compile(r"\b(TODO|FIXME|XXX)\b")
+    assert not [name_of(path) for path in CODE if path != Path(__file__).resolve() and later.search(path.read_text())]
+
+
+def test_nothing_names_the_machine_it_was_written_on() -> None:
+    named = {}
+    for path in kept_files():
+        found = WORKPLACE.search(path.read_text(errors="replace"))
+        if found:
+            named[name_of(path)] = found.group()
+    assert not named
