@@ -1,0 +1,158 @@
+"""One of a node's data directories, apart from the logs in it.
+
+Owns: its lock, its identity, the clean-stop marker, its checkpoint files, and the names of the directories in it.
+Never knows: what is in a partition's directory.
+Invariants: nothing is read or written before the lock is held and the owner is known; the clean-stop marker is gone
+while the directory is in use, so a crash at any time counts as one.
+"""
+
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.base.ports import Disk, File, Random
+from ottla.base.vocabulary import TopicPartition
+from ottla.log.checkpoints import BadCheckpoint, Checkpoint, format_offsets, read_checkpoint
+from ottla.log.properties import (
+    DirectoryProperties,
+    UnusableDirectory,
+    read_directory_properties,
+    write_directory_properties,
+)
+from ottla.log.whole_file import read_whole, replace_whole
+
+try:
+    import fcntl
+except ImportError:  # a platform without it runs without the guard
+    fcntl = None  # type: ignore[assignment]
+
+LOCK_FILE = ".lock"
+CLEAN_STOP_FILE = ".kafka_cleanshutdown"
+METADATA_LOG = "__cluster_metadata-0"
+"""Its directory belongs to the quorum; the store leaves it alone."""
+LONGEST_NAME = 255
+
+_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)(?:\.[0-9a-zA-Z_-]+?-(?P<mark>delete|stray|future))?")
+
+_logger = logging.getLogger(__name__)
+
+
+class DirectoryInUse(UnusableDirectory):
+    """Another process holds the directory's lock."""
+
+
+class PartitionDirectory(NamedTuple):
+    """What a directory's name says: whose it is, and whether it was put aside."""
+
+    name: str
+    topic_partition: TopicPartition
+    mark: str | None
+
+
+def parse_name(name: str) -> PartitionDirectory | None:
+    """None when no partition has such a directory."""
+    matched = _NAME.fullmatch(name)
+    if matched is None:
+        return None
+    return PartitionDirectory(name, TopicPartition(matched["topic"], int(matched["partition"])), matched["mark"])
+
+
+def aside_name(topic_partition: TopicPartition, identity: bytes, mark: str) -> str:
+    """The name under which a partition's directory is put aside; a long topic is cut to what file systems take."""
+    suffix = f"-{topic_partition.partition}.{identity.hex()}-{mark}"
+    return topic_partition.topic[: LONGEST_NAME - len(suffix)] + suffix
+
+
+class DataDirectory:
+    """A data directory this node holds the lock of once `claim` has returned."""
+
+    __slots__ = ("_disk", "_lock", "_written", "failure", "identity", "path")
+
+    def __init__(self, path: str, disk: Disk) -> None:
+        self.path = path
+        self.identity = b""
+        self.failure: Exception | None = None
+        """Why it is offline; None while it serves."""
+        self._disk = disk
+        self._lock: File | None = None
+        self._written: dict[Checkpoint, bytes] = {}
+
+    def claim(self) -> DirectoryProperties | None:
+        """Make the directory, take its lock, and tell what it says of itself. Raises UnusableDirectory and OSError."""
+        self._disk.make_directory(self.path)
+        lock = self._disk.open(os.path.join(self.path, LOCK_FILE), create=True)
+        try:
+            _take(lock, self.path)
+            properties = read_directory_properties(self._disk, self.path)
+        except BaseException:
+            lock.close()
+            raise
+        self._lock = lock
+        if properties is not None:
+            self.identity = properties.directory_id
+        return properties
+
+    def own(self, cluster_id: str, node_id: int, random: Random, present: DirectoryProperties | None) -> None:
+        """Check that the directory is ours; write who owns it when it is new. Raises UnusableDirectory and OSError."""
+        if present is not None:
+            present.require(self.path, cluster_id, node_id)
+        if not self.identity:
+            self.identity = random.identity()
+            write_directory_properties(self._disk, self.path, DirectoryProperties(cluster_id, node_id, self.identity))
+
+    def release(self) -> None:
+        """Let another process have the directory."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def take_clean_stop(self) -> bool:
+        """Whether the last owner stopped cleanly; from here on the directory counts as not stopped cleanly."""
+        path = os.path.join(self.path, CLEAN_STOP_FILE)
+        if read_whole(self._disk, path) is None:
+            return False
+        self._disk.remove(path)
+        self._disk.sync_directory(self.path)
+        return True
+
+    def mark_clean_stop(self, broker_epoch: int) -> None:
+        """Say that every log here is flushed and its checkpoints are written."""
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        replace_whole(self._disk, os.path.join(self.path, CLEAN_STOP_FILE), content.encode())
+
+    def read_offsets(self, kind: Checkpoint) -> dict[TopicPartition, int]:
+        """A checkpoint; a damaged one costs time (or history that retention would remove), never data."""
+        try:
+            return read_checkpoint(self._disk, self.path, kind)
+        except BadCheckpoint as error:
+            _logger.warning("%s", error)
+            return {}
+
+    def write_offsets(self, kind: Checkpoint, offsets: Mapping[TopicPartition, int]) -> None:
+        """Write a checkpoint unless the file already says so: an idle node syncs nothing. Blocking."""
+        content = format_offsets(offsets)
+        if self._written.get(kind) != content:
+            replace_whole(self._disk, os.path.join(self.path, kind.value), content)
+            self._written[kind] = content
+
+    def partitions(self) -> list[PartitionDirectory]:
+        """The partition directories in it, put aside ones too. What is no partition's is left alone."""
+        parsed = (parse_name(name) for name in self._disk.list(self.path) if name != METADATA_LOG)
+        return [entry for entry in parsed if entry is not None]
+
+
+def _take(lock: File, path: str) -> None:
+    descriptor = lock.fileno()
+    if fcntl is None or descriptor < 0:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The JVM takes the other kind of lock; this one keeps a Kafka out.
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise DirectoryInUse(
+            path, f"{path} is in use by another ottla (or Kafka); stop it or use another data directory."
+        ) from error

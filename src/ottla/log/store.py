@@ -1,0 +1,429 @@
+"""All logs of a node, in one or several data directories.
+
+Owns: which logs there are and where, loading them at the start and closing them at the end, making and removing them,
+their checkpoints, and directories that fail. Never knows: what is in a log, metadata, threads' owners.
+Invariants: a partition has one log; the loop's thread alone touches `logs`. Work that blocks comes in three parts, as
+flushing does: begin on the loop, `run` in a thread, finish on the loop. A failing directory takes only its own logs
+away; when none is left the store says so.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import NamedTuple
+
+from ottla.base.vocabulary import NO_TOPIC_ID, TopicId, TopicPartition, identity_text
+from ottla.log.checkpoints import Checkpoint
+from ottla.log.data_directory import DataDirectory, PartitionDirectory, aside_name
+from ottla.log.files import StorageFailure, World
+from ottla.log.flushing import Removal
+from ottla.log.partition_log import PartitionLog
+from ottla.log.properties import InconsistentCluster, UnusableDirectory, read_topic_id, write_topic_id
+from ottla.log.recovery import load_log
+from ottla.log.settings import LogSettings
+
+LOGS_A_JOB = 64
+"""Loading an idle log takes less time than handing it to a thread."""
+
+_logger = logging.getLogger(__name__)
+
+
+class NoUsableDirectory(Exception):
+    """Every data directory has failed; the message says how each did."""
+
+
+class NewLog(NamedTuple):
+    """A log to be made."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    settings: LogSettings
+
+
+class Creation:
+    """Logs on their way into being: begun and finished on the loop, `run` in a thread."""
+
+    __slots__ = ("_directories", "_wanted", "_world", "failures", "logs")
+
+    def __init__(self, world: World, wanted: Sequence[NewLog], directories: Sequence[Sequence[DataDirectory]]) -> None:
+        self._world = world
+        self._wanted = wanted
+        self._directories = directories
+        self.logs: list[PartitionLog] = []
+        self.failures: list[tuple[DataDirectory, StorageFailure]] = []
+
+    def run(self) -> None:
+        """Make the directories and what a new log needs in them. Blocking, some 50 µs a log."""
+        for new, choices in zip(self._wanted, self._directories, strict=True):
+            for directory in choices:
+                try:
+                    self.logs.append(self._make(new, directory))
+                    break
+                except OSError as error:
+                    self.failures.append((directory, StorageFailure.of(directory.path, error)))
+                except StorageFailure as failure:
+                    self.failures.append((directory, failure))
+
+    def _make(self, new: NewLog, directory: DataDirectory) -> PartitionLog:
+        path = os.path.join(directory.path, str(new.topic_partition))
+        self._world.disk.make_directory(path)
+        write_topic_id(self._world.disk, path, new.topic_id)
+        return load_log(self._world, new.topic_partition, path, new.settings, topic_id=new.topic_id)
+
+
+class CheckpointWork(NamedTuple):
+    """Offsets as they were on the loop, to be written by a thread."""
+
+    offsets: list[tuple[DataDirectory, Checkpoint, dict[TopicPartition, int]]]
+    failures: list[tuple[DataDirectory, StorageFailure]]
+
+    def run(self) -> None:
+        """Write the files. Blocking."""
+        for directory, kind, offsets in self.offsets:
+            try:
+                directory.write_offsets(kind, offsets)
+            except OSError as error:
+                self.failures.append((directory, StorageFailure.of(directory.path, error)))
+
+
+class DirectoryRemoval(NamedTuple):
+    """A log's directory that was renamed away and goes at `due_ms`."""
+
+    due_ms: int
+    path: str
+    log: PartitionLog | None
+    world: World
+
+    def run(self) -> None:
+        """Remove it. Blocking; raises StorageFailure."""
+        if self.log is not None:
+            self.log.abandon()
+        try:
+            self.world.disk.remove(self.path)
+        except OSError as error:
+            raise StorageFailure.of(self.path, error) from error
+
+
+SettingsOf = Callable[[TopicPartition], LogSettings]
+IsStray = Callable[[TopicPartition, TopicId | None], bool]
+Progress = Callable[[int, int], None]
+
+
+class LogStore:
+    """See the module. Call `open`, then `load`; `close` at the end."""
+
+    def __init__(self, paths: Sequence[str], world: World, recovery_threads: int = 2) -> None:
+        assert paths
+        self.directories = [DataDirectory(os.path.abspath(path), world.disk) for path in paths]
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.cleaned: dict[TopicPartition, int] = {}
+        """Up to where each log is compacted; the compactor changes it."""
+        self._world = world
+        self._recovery_threads = recovery_threads
+        self._places: dict[TopicPartition, DataDirectory] = {}
+        self._counts: dict[DataDirectory, int] = dict.fromkeys(self.directories, 0)
+        self._removals: list[DirectoryRemoval | Removal] = []
+
+    # Starting
+
+    def open(self, node_id: int, cluster_id: str | None = None) -> str:
+        """Lock the directories and see that they are this node's; answers the cluster's id.
+
+        That is the given one, else the one found, else a new one. Raises UnusableDirectory, NoUsableDirectory.
+        """
+        claimed = []
+        try:
+            for directory in self.directories:
+                try:
+                    claimed.append((directory, directory.claim()))
+                except OSError as error:
+                    self._fail(directory, StorageFailure.of(directory.path, error))
+            found = sorted({properties.cluster_id for _, properties in claimed if properties is not None})
+            if cluster_id is None and len(found) > 1:
+                raise InconsistentCluster(
+                    self.directories[0].path,
+                    f"the data directories belong to different clusters ({', '.join(found)}); use those of one.",
+                )
+            cluster = cluster_id or (found[0] if found else identity_text(self._world.random.identity()))
+            for directory, properties in claimed:
+                try:
+                    directory.own(cluster, node_id, self._world.random, properties)
+                except OSError as error:
+                    self._fail(directory, StorageFailure.of(directory.path, error))
+            self._require_one()
+        except BaseException:
+            self.release()
+            raise
+        return cluster
+
+    @property
+    def live(self) -> list[DataDirectory]:
+        return [directory for directory in self.directories if directory.failure is None]
+
+    def load(
+        self, settings_of: SettingsOf, *, is_stray: IsStray | None = None, progress: Progress | None = None
+    ) -> None:
+        """Load every log there is, recovering those of a directory that was not closed. Blocking.
+
+        `is_stray` says whether a log belongs to no topic any more; such are put aside. Raises NoUsableDirectory,
+        UnusableDirectory.
+        """
+        loadings = []
+        for directory in self.live:
+            try:
+                loadings.append(_Loading(self._world, directory, settings_of, is_stray))
+            except OSError as error:
+                self._fail(directory, StorageFailure.of(directory.path, error))
+        total = sum(len(loading.entries) for loading in loadings)
+        done = 0
+        with ThreadPoolExecutor(self._recovery_threads * max(len(loadings), 1), "log-recovery") as threads:
+            jobs = {
+                threads.submit(loading.run, loading.entries[start : start + LOGS_A_JOB]): loading
+                for loading in loadings
+                for start in range(0, len(loading.entries), LOGS_A_JOB)
+            }
+            for job in as_completed(jobs):
+                done += job.result()
+                if progress is not None:
+                    progress(done, total)
+        for loading in loadings:
+            self._take_over(loading)
+        self._require_one()
+
+    def _take_over(self, loading: "_Loading") -> None:
+        directory = loading.directory
+        if loading.failure is not None:
+            self._fail(directory, loading.failure)
+            return
+        for log in loading.logs:
+            other = self._places.get(log.topic_partition)
+            if other is not None:
+                raise UnusableDirectory(
+                    directory.path,
+                    f"{directory.path} and {other.path} both hold {log.topic_partition}; remove one of the two.",
+                )
+            self._add(log, directory)
+        for name, offset in directory.read_offsets(Checkpoint.CLEANED).items():
+            if self._places.get(name) is directory:
+                self.cleaned[name] = offset
+        now = self._world.clock.now_ms()
+        self._removals.extend(DirectoryRemoval(now, path, None, self._world) for path in loading.leftovers)
+
+    # Making and removing logs
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        return self.logs.get(topic_partition)
+
+    def create(self, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings) -> PartitionLog:
+        """Make one log at once. Raises StorageFailure."""
+        creation = self.begin_creation([NewLog(topic_partition, topic_id, settings)])
+        creation.run()
+        made = self.finish_creation(creation)
+        if not made:
+            raise creation.failures[-1][1]
+        return made[0]
+
+    def begin_creation(self, wanted: Sequence[NewLog], directory_id: bytes | None = None) -> Creation:
+        """Choose directories for new logs: the one asked for, else that with the fewest."""
+        live = self.live
+        counts = {directory: self._counts[directory] for directory in live}
+        choices = []
+        for new in wanted:
+            assert new.topic_partition not in self.logs, new.topic_partition
+            ordered = sorted(live, key=lambda directory: (directory.identity != directory_id, counts[directory]))
+            counts[ordered[0]] += 1
+            choices.append(ordered)
+        return Creation(self._world, wanted, choices)
+
+    def finish_creation(self, creation: Creation) -> list[PartitionLog]:
+        """Take the new logs in; directories that failed on the way go offline (unless merely full)."""
+        places = {directory.path: directory for directory in self.directories}
+        for log in creation.logs:
+            self._add(log, places[os.path.dirname(log.directory)])
+        for directory, failure in creation.failures:
+            if not failure.out_of_space:
+                self.take_offline(directory, failure)
+        return [log for log in creation.logs if log.topic_partition in self.logs]
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Rename a log's directory away; its files go when ranges of them can no longer be on their way to a reader.
+
+        Raises StorageFailure.
+        """
+        log = self.logs.pop(topic_partition)
+        directory = self._places.pop(topic_partition)
+        self._counts[directory] -= 1
+        self.cleaned.pop(topic_partition, None)
+        aside = os.path.join(directory.path, aside_name(topic_partition, self._world.random.identity(), "delete"))
+        due_ms = self._world.clock.now_ms() + log.settings.file_delete_delay_ms
+        try:
+            self._world.disk.rename(log.directory, aside)
+        except OSError as error:
+            raise StorageFailure.of(log.directory, error) from error
+        log.move(aside)
+        self._removals.append(DirectoryRemoval(due_ms, aside, log, self._world))
+
+    def due_removals(self, now_ms: int) -> list[DirectoryRemoval | Removal]:
+        """Directories of deleted logs and files of deleted segments that may go now, each to be `run` in a thread."""
+        for log in self.logs.values():
+            self._removals.extend(log.take_removals())
+        due = [removal for removal in self._removals if removal.due_ms <= now_ms]
+        if due:
+            self._removals = [removal for removal in self._removals if removal.due_ms > now_ms]
+        return due
+
+    def _add(self, log: PartitionLog, directory: DataDirectory) -> None:
+        self.logs[log.topic_partition] = log
+        self._places[log.topic_partition] = directory
+        self._counts[directory] += 1
+
+    def directory_of(self, topic_partition: TopicPartition) -> DataDirectory:
+        return self._places[topic_partition]
+
+    # Checkpoints
+
+    def begin_checkpoint(self, *kinds: Checkpoint) -> CheckpointWork:
+        """Take the offsets of every log as they are now: a millisecond for some thousand logs."""
+        work = CheckpointWork([], [])
+        places = self._places
+        for kind in kinds:
+            by_directory: dict[DataDirectory, dict[TopicPartition, int]] = {entry: {} for entry in self.live}
+            for name, offset in self._offsets(kind):
+                by_directory[places[name]][name] = offset
+            work.offsets.extend((directory, kind, offsets) for directory, offsets in by_directory.items())
+        return work
+
+    def _offsets(self, kind: Checkpoint) -> Iterable[tuple[TopicPartition, int]]:
+        logs = self.logs
+        if kind is Checkpoint.RECOVERY_POINT:
+            return ((name, log.recovery_point) for name, log in logs.items())
+        if kind is Checkpoint.HIGH_WATERMARK:
+            return ((name, log.high_watermark) for name, log in logs.items())
+        if kind is Checkpoint.CLEANED:
+            return ((name, offset) for name, offset in self.cleaned.items() if name in logs)
+        # As Kafka: where the first segment says as much, the file need not.
+        return (
+            (name, log.start_offset) for name, log in logs.items() if log.start_offset > log.segments[0].base_offset
+        )
+
+    def finish_checkpoint(self, work: CheckpointWork) -> None:
+        """Take directories offline whose checkpoints could not be written (unless merely full)."""
+        for directory, failure in work.failures:
+            if not failure.out_of_space:
+                self.take_offline(directory, failure)
+
+    # Failing and stopping
+
+    def take_offline(self, directory: DataDirectory, failure: Exception) -> list[TopicPartition]:
+        """Give up a directory; answers the partitions that went with it. Raises NoUsableDirectory on the last one."""
+        if directory.failure is not None:
+            return []
+        self._fail(directory, failure)
+        lost = [name for name, place in self._places.items() if place is directory]
+        for name in lost:
+            self.logs.pop(name).abandon()
+            del self._places[name]
+            self.cleaned.pop(name, None)
+        self._counts[directory] = 0
+        self._require_one()
+        return lost
+
+    def _fail(self, directory: DataDirectory, failure: Exception) -> None:
+        directory.failure = failure
+        directory.release()
+        _logger.error("data directory %s is offline: %s", directory.path, failure)
+
+    def _require_one(self) -> None:
+        if not self.live:
+            reasons = "; ".join(str(directory.failure) for directory in self.directories)
+            raise NoUsableDirectory(f"no data directory can be used: {reasons}.")
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """Flush and close every log, write the checkpoints and mark the stop as clean. Blocking; nothing may run on."""
+        for directory in self.live:
+            logs = [log for name, log in self.logs.items() if self._places[name] is directory]
+            try:
+                with ThreadPoolExecutor(self._recovery_threads, "log-closing") as threads:
+                    for _ in threads.map(_close_all, _slices(logs)):
+                        pass
+            except (StorageFailure, OSError) as error:
+                self._fail(directory, error)
+        work = self.begin_checkpoint(*Checkpoint)
+        work.run()
+        for directory, failure in work.failures:
+            self._fail(directory, failure)
+        for directory in self.live:
+            directory.mark_clean_stop(broker_epoch)
+        self.release()
+
+    def release(self) -> None:
+        """Let the locks go."""
+        for directory in self.directories:
+            directory.release()
+
+
+def _slices(logs: Sequence[PartitionLog]) -> list[Sequence[PartitionLog]]:
+    return [logs[start : start + LOGS_A_JOB] for start in range(0, len(logs), LOGS_A_JOB)]
+
+
+def _close_all(logs: Sequence[PartitionLog]) -> None:
+    for log in logs:
+        log.close()
+
+
+class _Loading:
+    """One directory being loaded, by several threads."""
+
+    def __init__(
+        self, world: World, directory: DataDirectory, settings_of: SettingsOf, is_stray: IsStray | None
+    ) -> None:
+        self.directory = directory
+        self.logs: list[PartitionLog] = []
+        self.leftovers: list[str] = []
+        self.failure: Exception | None = None
+        self._world = world
+        self._settings_of = settings_of
+        self._is_stray = is_stray
+        self._clean = directory.take_clean_stop()
+        self._recovery_points = directory.read_offsets(Checkpoint.RECOVERY_POINT)
+        self._start_offsets = directory.read_offsets(Checkpoint.START_OFFSET)
+        self._high_watermarks = directory.read_offsets(Checkpoint.HIGH_WATERMARK)
+        self.entries: list[PartitionDirectory] = []
+        for entry in directory.partitions():
+            if entry.mark is None:
+                self.entries.append(entry)
+            elif entry.mark == "delete":
+                self.leftovers.append(os.path.join(directory.path, entry.name))
+
+    def run(self, entries: Sequence[PartitionDirectory]) -> int:
+        """Load some of the logs; answers how many were seen to."""
+        for entry in entries:
+            if self.failure is None:
+                try:
+                    self._load(entry)
+                except (OSError, StorageFailure, UnusableDirectory) as error:
+                    self.failure = error
+        return len(entries)
+
+    def _load(self, entry: PartitionDirectory) -> None:
+        name = entry.topic_partition
+        path = os.path.join(self.directory.path, entry.name)
+        topic_id = read_topic_id(self._world.disk, path)
+        if self._is_stray is not None and self._is_stray(name, topic_id):
+            aside = os.path.join(self.directory.path, aside_name(name, self._world.random.identity(), "stray"))
+            self._world.disk.rename(path, aside)
+            _logger.warning("%s belongs to no topic of this node any more and was put aside as %s", path, aside)
+            return
+        log = load_log(
+            self._world,
+            name,
+            path,
+            self._settings_of(name),
+            clean=self._clean,
+            recovery_point=self._recovery_points.get(name, 0),
+            start_offset=self._start_offsets.get(name, 0),
+            topic_id=NO_TOPIC_ID if topic_id is None else topic_id,
+        )
+        log.high_watermark = max(self._high_watermarks.get(name, 0), log.start_offset)
+        self.logs.append(log)
