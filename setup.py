@@ -43,7 +43,7 @@ def extensions() -> list[Extension]:
         print(f"warning: Cython is not installed; {SERVES}")
         return []
     codec = Extension("ottla.records._codec", ["src/ottla/records/_codec.pyx"])
-    return list(cythonize([codec]))
+    return list(cythonize([codec], build_dir="build/cython"))  # the C beside the sources would end up in the wheel
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})
