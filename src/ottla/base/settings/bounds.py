@@ -134,6 +134,22 @@ class Servers:
                 )
 
 
+class CountByAddress:
+    """Limits for single addresses, as `host:count`."""
+
+    __slots__ = ()
+    valid = "`host:count`, …"
+
+    def refuse(self, name: str, value: Value) -> None:
+        assert isinstance(value, str), name
+        for item in value.split(",") if value else ():
+            host, _, count = item.strip().rpartition(":")
+            if not (host and _is_ascii_number(count)):
+                raise InvalidSetting(
+                    f"Error parsing configuration property '{name}': {item.strip()!r} is not host:count"
+                )
+
+
 class ThrottledReplicas:
     """Replicas as `partition:broker`, or `*` alone."""
 

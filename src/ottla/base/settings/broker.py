@@ -69,11 +69,16 @@ def listener_base(name: str) -> str | None:
     return base if dot else None
 
 
+def replaced_by(name: str) -> tuple[str, ...]:
+    """The names whose weaker values a dynamic change of this one puts out of force."""
+    return _SYNONYMS.get(name, (name,))
+
+
 def synonyms(name: str) -> tuple[str, ...]:
     """The names under which a broker setting may be given, the strongest first."""
     base = listener_base(name)
     if base is None:
-        return _SYNONYMS.get(name, (name,))
+        return replaced_by(name)
     # Some are given for one mechanism of a listener, as in listener.name.internal.plain.sasl.jaas.config.
     return (name, next((setting for setting in _BY_MECHANISM if base.endswith(setting)), base))
 

@@ -1,8 +1,20 @@
 """Broker settings of the node itself: identity, listeners, connections, threads, quotas, metrics, and ottla's own."""
 
-from ottla.base.settings.bounds import ListOf, OneOf, Range
+from ottla.base.settings.bounds import CountByAddress, ListOf, OneOf, Range
 from ottla.base.settings.kinds import Kind, Scope, Setting
-from ottla.base.settings.reasons import ACL, JAVA, LOOP, METRICS, QUOTA, REPL, SASL, TELEMETRY, UNSTABLE, WAITING
+from ottla.base.settings.reasons import (
+    ACL,
+    JAVA,
+    LOOP,
+    METRICS,
+    QUOTA,
+    REPL,
+    SASL,
+    STARTUP,
+    TELEMETRY,
+    UNSTABLE,
+    WAITING,
+)
 
 BOOLEAN = Kind.BOOLEAN
 STRING = Kind.STRING
@@ -70,7 +82,7 @@ NODE_SETTINGS: tuple[Setting, ...] = (
     Setting("max.connections.per.ip", INT, "2147483647",
             "How many connections one client address may hold.", CLUSTER, Range(0)),
     Setting("max.connections.per.ip.overrides", STRING, "",
-            "Other limits for single addresses, as `host:count` pairs.", CLUSTER),
+            "Other limits for single addresses, as `host:count` pairs.", CLUSTER, CountByAddress()),
     Setting("max.connection.creation.rate", INT, "2147483647",
             "How many new connections a second are accepted.", CLUSTER, Range(0)),
     Setting("connections.max.idle.ms", LONG, "600000", "A connection silent for this long is closed."),
@@ -102,7 +114,7 @@ NODE_SETTINGS: tuple[Setting, ...] = (
             "Whether a stopping broker first hands its leaderships to others.", no_effect=REPL),
     Setting("server.max.startup.time.ms", LONG, "9223372036854775807",
             "The longest a start may take before the node gives up; meant for tests.",
-            check=Range(0), hidden=True, no_effect=LOOP),
+            check=Range(0), hidden=True, no_effect=STARTUP),
     Setting("create.topic.policy.class.name", CLASS, None,
             "A class with a say in every topic creation.", no_effect=JAVA),
     Setting("alter.config.policy.class.name", CLASS, None,
@@ -142,14 +154,14 @@ NODE_SETTINGS: tuple[Setting, ...] = (
             check=Range(1), no_effect=QUOTA),
     Setting("alter.log.dirs.replication.quota.window.size.seconds", INT, "1",
             "How long one window of that throttle lasts.", check=Range(1), no_effect=QUOTA),
-    Setting("leader.replication.throttled.rate", LONG, "9223372036854775807",
-            "Bytes a second this leader sends for throttled replicas; set dynamically only.",
+    Setting("leader.replication.throttled.rate", LONG, None,
+            "Bytes a second this leader sends for throttled replicas; unlimited until set dynamically.",
             CLUSTER, Range(0), hidden=True, no_effect=QUOTA),
-    Setting("follower.replication.throttled.rate", LONG, "9223372036854775807",
-            "Bytes a second this follower takes for throttled replicas; set dynamically only.",
+    Setting("follower.replication.throttled.rate", LONG, None,
+            "Bytes a second this follower takes for throttled replicas; unlimited until set dynamically.",
             CLUSTER, Range(0), hidden=True, no_effect=QUOTA),
-    Setting("replica.alter.log.dirs.io.max.bytes.per.second", LONG, "9223372036854775807",
-            "Bytes a second for moving replicas between log directories; set dynamically only.",
+    Setting("replica.alter.log.dirs.io.max.bytes.per.second", LONG, None,
+            "Bytes a second for moving replicas between log directories; unlimited until set dynamically.",
             CLUSTER, Range(0), hidden=True, no_effect=QUOTA),
     Setting("unstable.api.versions.enable", BOOLEAN, "false",
             "Whether request versions still under development are offered; meant for tests.",

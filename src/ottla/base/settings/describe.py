@@ -94,7 +94,11 @@ def describe_topic(values: BrokerValues, overrides: Mapping[str, str]) -> list[D
 
 def describe_created_topic(values: BrokerValues, overrides: Mapping[str, str]) -> list[Described]:
     """The settings in a CreateTopics answer: texts as they were given, no synonyms, chains followed to their source."""
-    return [_created(values, setting, overrides) for setting in TOPIC_SETTINGS.values() if not setting.hidden]
+    return [
+        _created(values, setting, overrides)
+        for name, setting in TOPIC_SETTINGS.items()
+        if not setting.hidden or name in overrides
+    ]
 
 
 def describe_group(values: BrokerValues, overrides: Mapping[str, str]) -> list[Described]:
@@ -183,7 +187,7 @@ def _broker_synonyms(values: BrokerValues, name: str) -> tuple[Synonym, ...]:
             places += [Synonym(each, texts[each], source) for each in names if each in texts]
     for each in names:
         setting = BROKER_SETTINGS.get(each)
-        if setting is not None and setting.default is not None and not setting.hidden:
+        if setting is not None and setting.default is not None:
             places.append(Synonym(each, setting.default, Source.DEFAULT_CONFIG))
     # Kafka lists nothing stronger than the first place that bears the name asked for.
     first = next((index for index, place in enumerate(places) if place.name == name), len(places))

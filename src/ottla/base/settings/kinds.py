@@ -127,6 +127,9 @@ def _convert(setting: Setting, text: str) -> Value:
             return ()
         # Kafka drops what is listed twice; dict keeps the order of first mention.
         return tuple(dict.fromkeys(part.strip(_JAVA_BLANK) for part in trimmed.split(",")))
+    if kind is Kind.CLASS and not trimmed.startswith("org.apache.kafka."):
+        # Kafka's own classes have no effect here; anybody else's would be missed, so it is refused as not there.
+        raise invalid(setting.name, text, f"Class {text} could not be found.")
     return trimmed
 
 

@@ -8,7 +8,7 @@ Invariant: a `BrokerValues` never changes; a change of settings makes a new one.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ottla.base.settings.broker import BROKER_SETTINGS
+from ottla.base.settings.broker import BROKER_SETTINGS, replaced_by
 from ottla.base.settings.kinds import Value, parse
 from ottla.base.settings.topic import BROKER_NAME_OF_TOPIC, TOPIC_SETTINGS
 
@@ -38,7 +38,7 @@ class BrokerValues:
         self.static: Mapping[str, str] = _with_both_ids(static)
         self.dynamic = dynamic
         self.dynamic_default = dynamic_default
-        self._texts = {**self.static, **dynamic_default, **dynamic}
+        self._texts = _laid_over(_laid_over(self.static, dynamic_default), dynamic)
         self._cache: dict[str, Value] = {}
         self._topic_defaults: Mapping[str, Value] | None = None
 
@@ -141,6 +141,14 @@ class BrokerValues:
         if values["internal.segment.bytes"] is not None:
             values["segment.bytes"] = values["internal.segment.bytes"]
         return values
+
+
+def _laid_over(weaker: Mapping[str, str], stronger: Mapping[str, str]) -> dict[str, str]:
+    texts = dict(weaker)
+    for name in stronger:
+        for replaced in replaced_by(name):
+            texts.pop(replaced, None)
+    return texts | dict(stronger)
 
 
 def _with_both_ids(static: Mapping[str, str]) -> Mapping[str, str]:
