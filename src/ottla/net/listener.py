@@ -1,15 +1,18 @@
 """Accepting connections on an address.
 
-Owns: the listening socket. Never knows: requests. Invariant: at most the allowed number of connections, in all and per
-address; a connection over the limit is closed at once, and the listener goes on.
+Owns: the listening sockets. Never knows: requests, limits. Invariants: a host name is listened to on every address it
+has here; a client that vanishes, or a moment without descriptors, does not stop the listener.
 """
 
+import errno
 import socket
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import NamedTuple
 
 Accepted = Callable[[socket.socket, str], None]
+
+MOST_AT_ONCE = 64
 
 
 class SocketOptions(NamedTuple):
@@ -21,58 +24,73 @@ class SocketOptions(NamedTuple):
 
 
 class Listener:
-    """One listening address."""
+    """One host and port. Port 0 takes a free one; `port` tells which."""
 
-    def __init__(self, host: str, port: int, options: SocketOptions, loop: AbstractEventLoop) -> None:
-        self._options = options
+    def __init__(self, host: str, port: int, options: SocketOptions) -> None:
+        self._sockets = _listening(host, port, options)
+        self._loop: AbstractEventLoop | None = None
+        self.port: int = self._sockets[0].getsockname()[1]
+
+    def start(self, loop: AbstractEventLoop, accepted: Accepted) -> None:
+        """From here on clients are taken; those that came before have waited in the backlog."""
         self._loop = loop
-        self._socket = _bound(host, port, options)
-        self.port: int = self._socket.getsockname()[1]
-        self._accepted: Accepted | None = None
+        for listening in self._sockets:
+            loop.add_reader(listening.fileno(), self._readable, listening, accepted)
 
-    def start(self, accepted: Accepted) -> None:
-        self._accepted = accepted
-        self._loop.add_reader(self._socket.fileno(), self._readable)
-
-    def _readable(self) -> None:
-        assert self._accepted is not None
-        for _ in range(64):
+    @staticmethod
+    def _readable(listening: socket.socket, accepted: Accepted) -> None:
+        for _ in range(MOST_AT_ONCE):
             try:
-                accepted, address = self._socket.accept()
-            except BlockingIOError:
-                return
+                client, address = listening.accept()
             except OSError:
-                # Out of descriptors, or the client is already gone: the next readiness tries again.
+                # None left, none free to take it with, or it has gone again: the next readiness tries once more.
                 return
-            accepted.setblocking(False)
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._accepted(accepted, str(address[0]))
+            client.setblocking(False)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            accepted(client, str(address[0]))
 
     def close(self) -> None:
-        if self._socket.fileno() >= 0:
-            self._loop.remove_reader(self._socket.fileno())
-            self._socket.close()
+        for listening in self._sockets:
+            if self._loop is not None:
+                self._loop.remove_reader(listening.fileno())
+            listening.close()
+        self._sockets = []
 
 
-def _bound(host: str, port: int, options: SocketOptions) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listening = socket.socket(family, kind, protocol)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            # One socket for both families where the system can: a broker on "all addresses" means all.
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # Buffers are inherited by accepted sockets and must be set before the window is agreed.
-        if options.send_buffer > 0:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer)
-        if options.receive_buffer > 0:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer)
-        listening.bind(address)
-        listening.listen(options.backlog)
-        listening.setblocking(False)
-    except OSError:
+def _listening(host: str, port: int, options: SocketOptions) -> list[socket.socket]:
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    if not host:
+        # One socket for both families where the system can.
+        found = [entry for entry in found if entry[0] == socket.AF_INET6] or found
+    opened: list[socket.socket] = []
+    problem: OSError | None = None
+    for family, kind, protocol, _, address in found:
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1 if host else 0)
+            # Buffers are inherited by accepted sockets and must be set before the window is agreed.
+            if options.send_buffer > 0:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer)
+            if options.receive_buffer > 0:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer)
+            chosen = opened[0].getsockname()[1] if opened else port
+            listening.bind((address[0], chosen, *address[2:]))
+            listening.listen(options.backlog)
+            listening.setblocking(False)
+        except OSError as error:
+            listening.close()
+            problem = error
+            if error.errno == errno.EADDRNOTAVAIL:
+                # A name may have addresses this machine lacks, such as ::1 without IPv6.
+                continue
+            break
+        opened.append(listening)
+    else:
+        if opened:
+            return opened
+    for listening in opened:
         listening.close()
-        raise
-    return listening
+    assert problem is not None
+    raise problem

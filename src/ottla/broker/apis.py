@@ -1,0 +1,31 @@
+"""Which APIs this broker serves: the one list behind dispatch, the ApiVersions answer and the documentation."""
+
+from ottla.wire.apis import ADVERTISED_FIRST, FETCH, PRODUCE, TABLE, Api
+
+HANDLED = (
+    "metadata",
+    "api_versions",
+    "list_offsets",
+    "offset_for_leader_epoch",
+    "create_topics",
+    "delete_topics",
+    "create_partitions",
+    "delete_records",
+    "describe_configs",
+    "alter_configs",
+    "incremental_alter_configs",
+    "list_config_resources",
+    "describe_cluster",
+    "describe_topic_partitions",
+    "describe_log_dirs",
+    "describe_producers",
+    "init_producer_id",
+)
+"""Modules of `broker.handlers` that serve an API each, beside Produce and Fetch."""
+
+SERVED: dict[int, Api] = {key: api for key, api in TABLE.items() if key in (PRODUCE, FETCH) or api.module in HANDLED}
+
+
+def advertised_versions(api: Api) -> tuple[int, int]:
+    """The range that ApiVersions names."""
+    return ADVERTISED_FIRST.get(api.key, api.first), api.last

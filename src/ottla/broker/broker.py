@@ -1,0 +1,172 @@
+"""A broker: the data plane of one node, composed.
+
+Owns: partitions, connections, waiting requests, fetch sessions, upkeep, and their life from start to stop. Never knows:
+how metadata is agreed on (it is handed a controller), signals, the command line. Invariants: everything here belongs to
+one event loop; what blocks runs in `threads`.
+"""
+
+import asyncio
+import logging
+import os
+import random
+import socket
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
+
+from ottla.base.settings.values import BrokerValues
+from ottla.broker.connections import ConnectionLimits, Connections
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.flusher import Flusher
+from ottla.broker.partitions import PartitionTable
+from ottla.broker.ports import Controller
+from ottla.broker.publisher import Publisher
+from ottla.broker.upkeep import Upkeep
+from ottla.broker.waiting_room import WaitingRoom
+from ottla.log.files import StorageFailure, World
+from ottla.log.settings import LogSettings
+from ottla.log.store import LogStore, NoUsableDirectory
+from ottla.metadata.image import ClusterImage, ResourceType
+
+logger = logging.getLogger("ottla.broker")
+T = TypeVar("T")
+
+UNFINISHED_BYTES = 512 * 1024 * 1024
+"""What unfinished requests may hold where `queued.max.request.bytes` sets no limit."""
+DRAIN_SECONDS = 5.0
+
+
+class Platform(NamedTuple):
+    """What a broker runs on."""
+
+    loop: asyncio.AbstractEventLoop
+    world: World
+    threads: ThreadPoolExecutor
+
+
+class Broker:
+    """One broker. `start` once its listeners' addresses are known, `stop` at the end."""
+
+    def __init__(
+        self,
+        platform: Platform,
+        node_id: int,
+        values: BrokerValues,
+        store: LogStore,
+        controller: Controller,
+        give_up: Callable[[str], None],
+    ) -> None:
+        self.loop, self.world, self.threads = platform
+        self.clock = self.world.clock
+        self.node_id = node_id
+        self.static_values = values
+        self.values = values
+        self.store = store
+        self.controller = controller
+        self.give_up = give_up
+        """Called when nothing can be stored any more; the node then stops."""
+        self.image: ClusterImage = controller.image
+        self.take_dynamic_values(self.image)
+        self.partitions = PartitionTable()
+        self.waiting = WaitingRoom(self.loop)
+        self.fetch_sessions = FetchSessions(
+            self.values.integer("max.incremental.fetch.session.cache.slots"),
+            lambda: random.randrange(1, 2**31),
+            self.clock.monotonic,
+        )
+        self.flusher = Flusher(self.loop, self.threads, self.storage_failed)
+        self.connections = Connections(self.loop, _limits(self.values))
+        self.dispatcher = Dispatcher(
+            self, self.values.integer("socket.request.max.bytes"), self.values.integer("queued.max.requests")
+        )
+        self.publisher = Publisher(self)
+        self.upkeep = Upkeep(self)
+
+    @property
+    def supported_features(self) -> Mapping[str, tuple[int, int]]:
+        return self.controller.supported_features
+
+    def start(self) -> None:
+        """Take in the image and follow it from here on."""
+        self.publisher.load(self.image)
+        self.controller.subscribe(self.publisher.publish)
+        self.upkeep.start()
+
+    def accept(self, accepted: socket.socket, peer: str, listener: str) -> None:
+        self.connections.accept(accepted, peer, listener, self.dispatcher)
+
+    def nodes(self, listener: str) -> list[tuple[int, str, int, str | None]]:
+        """Brokers that live, with their addresses on a listener: (id, host, port, rack)."""
+        return [
+            (broker.id, *broker.listeners[listener], broker.rack)
+            for broker in self.image.brokers.values()
+            if not broker.fenced and listener in broker.listeners
+        ]
+
+    def log_settings(self, topic: str) -> LogSettings:
+        return self.publisher.settings_of(self.image, topic)
+
+    def take_dynamic_values(self, image: ClusterImage) -> None:
+        """Settings that were changed at run time lie over those of the settings file."""
+        self.values = self.static_values.with_dynamic(
+            image.config(ResourceType.BROKER, str(self.node_id)), image.config(ResourceType.BROKER, "")
+        )
+
+    # --- threads ---
+
+    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """Run `work` in an I/O thread, then `done` on the loop."""
+        future = self.threads.submit(work)
+        future.add_done_callback(lambda _: self.loop.call_soon_threadsafe(done))
+
+    async def run_blocking(self, work: Callable[[], T]) -> T:
+        return await self.loop.run_in_executor(self.threads, work)
+
+    # --- storage ---
+
+    def storage_failed(self, failure: StorageFailure) -> None:
+        """A file could not be read or written: its directory goes offline, unless it is merely full."""
+        if failure.out_of_space:
+            logger.error("the disk is full: %s", failure)
+            return
+        for directory in self.store.live:
+            if not failure.path.startswith(directory.path):
+                continue
+            try:
+                lost = self.store.take_offline(directory, failure)
+            except NoUsableDirectory as end:
+                self.give_up(str(end))
+                return
+            for name in lost:
+                partition = self.partitions.get(name)
+                if partition is not None:
+                    partition.log = None
+                    self.waiting.nudge(partition)
+
+    def disk_room(self, path: str) -> tuple[int, int]:
+        """Total and usable bytes where a directory lies; -1 when the system does not tell."""
+        try:
+            room = os.statvfs(path)
+        except (OSError, AttributeError):
+            return -1, -1
+        return room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize
+
+    # --- the end ---
+
+    async def stop(self) -> None:
+        """Finish what is in progress, close the connections, flush and close the logs."""
+        await self.dispatcher.drain(DRAIN_SECONDS)
+        await self.upkeep.stop()
+        self.connections.close()
+        await self.run_blocking(self.store.close)
+
+
+def _limits(values: BrokerValues) -> ConnectionLimits:
+    unfinished = values.integer("queued.max.request.bytes")
+    return ConnectionLimits(
+        most=values.integer("max.connections"),
+        most_per_address=values.integer("max.connections.per.ip"),
+        idle_seconds=values.integer("connections.max.idle.ms") / 1000,
+        unfinished_bytes=unfinished if unfinished > 0 else UNFINISHED_BYTES,
+    )

@@ -1,0 +1,67 @@
+"""The clients that are connected: accepted within limits, dropped when idle.
+
+Owns: the set of connections and their limits. Never knows: requests. Invariant: a connection is counted from its
+acceptance until it is closed, by whichever side.
+"""
+
+import logging
+import socket
+from asyncio import AbstractEventLoop
+from typing import NamedTuple
+
+from ottla.net.connection import Connection, Service
+from ottla.net.gather import PageCache
+from ottla.net.intake import Intake
+
+logger = logging.getLogger("ottla.net")
+
+
+class ConnectionLimits(NamedTuple):
+    most: int
+    most_per_address: int
+    idle_seconds: float
+    unfinished_bytes: int
+    """What all unfinished requests together may hold in memory."""
+
+
+class Connections:
+    """Every connection of a broker."""
+
+    def __init__(self, loop: AbstractEventLoop, limits: ConnectionLimits) -> None:
+        self._loop = loop
+        self.limits = limits
+        self._intake = Intake(limits.unfinished_bytes)
+        self._cache = PageCache()
+        self._all: set[Connection] = set()
+        self._per_address: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def accept(self, accepted: socket.socket, peer: str, listener: str, service: Service) -> None:
+        count = self._per_address.get(peer, 0)
+        if len(self._all) >= self.limits.most or count >= self.limits.most_per_address:
+            accepted.close()
+            logger.warning("refused a connection from %s: there are %d, %d of its address", peer, len(self._all), count)
+            return
+        self._per_address[peer] = count + 1
+        self._all.add(Connection(accepted, peer, listener, self._loop, self._intake, self._cache, service))
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        self._all.discard(connection)
+        count = self._per_address.pop(connection.peer, 1) - 1
+        if count > 0:
+            self._per_address[connection.peer] = count
+        if reason:
+            logger.info("closed the connection from %s: %s", connection.peer, reason)
+
+    def drop_idle(self) -> None:
+        """Close connections that asked nothing for too long; those that wait for an answer are not idle."""
+        oldest = self._loop.time() - self.limits.idle_seconds
+        for connection in tuple(self._all):
+            if connection.active_at < oldest and not connection.waiting:
+                connection.drop("idle for too long")
+
+    def close(self) -> None:
+        for connection in tuple(self._all):
+            connection.drop("")

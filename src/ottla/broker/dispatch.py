@@ -1,0 +1,162 @@
+"""From a frame to the handler of its API, and from the handler's answer to a frame.
+
+Owns: the one place where requests are taken apart, counted and answered, and where failures become error codes or a
+closed connection. Never knows: what an API does. Invariants: every request is answered or its connection closed; a bad
+one disturbs no other client; requests in progress are bounded.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.apis import SERVED
+from ottla.broker.context import Context
+from ottla.broker.handlers import fetch, produce
+from ottla.log.files import StorageFailure
+from ottla.net.connection import Connection, Deferred
+from ottla.wire.apis import API_VERSIONS, FETCH, PRODUCE, Api, RequestHead, read_head, response_head
+from ottla.wire.codec import MalformedMessage, decode, encode_in_steps, write
+from ottla.wire.schema import Root
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+Handler = Callable[["Broker", Any, Context], Any]
+
+logger = logging.getLogger("ottla.broker")
+
+_SIZE = Struct(">i")
+_STEP_SECONDS = 0.002
+"""How long a long answer may hold the loop at a time."""
+
+
+class Dispatcher:
+    """What connections hand their frames to."""
+
+    def __init__(self, broker: "Broker", most_frame_bytes: int, most_requests: int) -> None:
+        self._broker = broker
+        self.most_frame_bytes = most_frame_bytes
+        self._most_requests = most_requests
+        self._handlers: dict[int, Handler] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(most_requests)
+
+    # --- net.Service ---
+
+    def receive(self, connection: Connection, frame: memoryview) -> None:
+        try:
+            head = read_head(frame)
+            api = SERVED.get(head.key)
+            if api is None:
+                connection.drop(f"a request of the unknown API {head.key}")
+            elif api.first <= head.version <= api.last:
+                if head.key == PRODUCE:
+                    produce.handle(self._broker, connection, frame, head)
+                elif head.key == FETCH:
+                    fetch.handle(self._broker, connection, frame, head)
+                else:
+                    self._handle(connection, frame, head, api)
+            elif head.key == API_VERSIONS:
+                # A client from the future: it learns the versions in the oldest form and asks again.
+                self._handle(connection, frame[:0], head._replace(version=-1), api)
+            else:
+                connection.drop(f"{api.name} in version {head.version}, which is not served")
+        except MalformedMessage as problem:
+            connection.drop(f"a malformed request: {problem}")
+        except Exception:
+            logger.exception("a request of %s failed", connection.peer)
+            connection.drop("an internal error")
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        self._broker.connections.closed(connection, reason)
+
+    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        self._broker.in_thread(work, done)
+
+    # --- all APIs but Produce and Fetch ---
+
+    def _handle(self, connection: Connection, frame: memoryview, head: RequestHead, api: Api) -> None:
+        handler = self._handlers.get(head.key)
+        if handler is None:
+            handler = self._handlers[head.key] = import_module(f"ottla.broker.handlers.{api.module}").handle
+        context = Context(head.version, head.client_id, connection.listener, connection.peer)
+        if head.version < 0:
+            request = api.request_class()()
+        else:
+            request, _ = decode(api.request_class(), head.version, frame, head.body)
+        try:
+            answer = handler(self._broker, request, context)
+        except Exception as problem:
+            answer = failure(api, problem)
+        if asyncio.iscoroutine(answer):
+            place = connection.defer()
+            task = self._broker.loop.create_task(self._finish(connection, place, answer, head, api))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return
+        if answer is None:
+            connection.drop(f"{api.name} failed")
+            return
+        out = bytearray(4)
+        version = max(head.version, 0)
+        out += response_head(api, version, head.correlation_id)
+        write(out, answer, version)
+        _SIZE.pack_into(out, 0, len(out) - 4)
+        connection.answer([out])
+
+    async def _finish(
+        self, connection: Connection, place: Deferred, work: Coroutine[Any, Any, Root], head: RequestHead, api: Api
+    ) -> None:
+        async with self._room:
+            try:
+                answer: Root | None = await work
+            except asyncio.CancelledError:
+                raise
+            except Exception as problem:
+                answer = failure(api, problem)
+            if answer is None:
+                connection.drop(f"{api.name} failed")
+                return
+            body = await in_steps(answer, head.version, self._broker.loop)
+        start = bytearray(4) + response_head(api, head.version, head.correlation_id)
+        _SIZE.pack_into(start, 0, len(start) - 4 + len(body))
+        place.complete([start, body])
+
+    async def drain(self, seconds: float) -> None:
+        """Let requests in progress finish, but no longer than this."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        for task in tuple(self._tasks):
+            task.cancel()
+
+
+async def in_steps(answer: Root, version: int, loop: asyncio.AbstractEventLoop) -> bytearray:
+    """The bytes of an answer, written so that other requests get their turn in between."""
+    until = loop.time() + _STEP_SECONDS
+    steps = encode_in_steps(answer, version)
+    out = next(steps)
+    for position, _ in enumerate(steps):
+        if position % 16 == 15 and loop.time() > until:
+            await asyncio.sleep(0)
+            until = loop.time() + _STEP_SECONDS
+    return out
+
+
+def failure(api: Api, problem: Exception) -> Root | None:
+    """What to answer when a handler failed: the response's own error code where it has one, else nothing."""
+    if isinstance(problem, StorageFailure):
+        logger.error("%s: %s", api.name, problem)
+        error = ErrorCode.KAFKA_STORAGE_ERROR
+    else:
+        logger.error("%s failed", api.name, exc_info=problem)
+        error = ErrorCode.UNKNOWN_SERVER_ERROR
+    kind = api.response_class()
+    if "error_code" not in kind.__slots__:
+        return None
+    answer = kind()
+    answer.error_code = int(error)  # type: ignore[attr-defined]
+    return answer

@@ -1,0 +1,164 @@
+"""Fetch sessions (KIP-227): what a client reads is remembered, so that it asks, and is answered, only what changed.
+
+Owns: the sessions, their epochs and who makes room for whom. Never knows: logs or bytes. Invariants: at most `slots`
+sessions; a session's epoch grows by one with each request and wraps past 2**31-1 to 1; a session is evicted only when
+it is idle for long or smaller than the one that wants its slot.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from ottla.base.errors import ErrorCode
+from ottla.wire.fetch import FetchRequest, FetchResult, WantedPartition
+
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+EVICTION_SECONDS = 120.0
+_LARGEST = 2**31 - 1
+
+Key = tuple[str | bytes, int]
+
+
+class Tracked:
+    """One partition of a session: what is wanted, and what the client was last told."""
+
+    __slots__ = ("high_watermark", "log_start_offset", "wanted")
+
+    def __init__(self, wanted: WantedPartition) -> None:
+        self.wanted = wanted
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def must_tell(self, result: FetchResult) -> bool:
+        """Whether this result is news for the client."""
+        news = (
+            result.length > 0
+            or result.error != 0
+            or result.high_watermark != self.high_watermark
+            or result.log_start_offset != self.log_start_offset
+            or result.preferred_replica >= 0
+            or result.diverging is not None
+        )
+        if news:
+            # After an error the watermark is told again, as the client may have forgotten it.
+            self.high_watermark = result.high_watermark if result.error == 0 else -1
+            self.log_start_offset = result.log_start_offset
+        return news
+
+
+class Session:
+    """What one client reads."""
+
+    __slots__ = ("by_id", "created_at", "epoch", "id", "partitions", "privileged", "used_at")
+
+    def __init__(self, session_id: int, by_id: bool, privileged: bool, now: float) -> None:
+        self.id = session_id
+        self.by_id = by_id
+        self.privileged = privileged
+        self.epoch = INITIAL_EPOCH
+        self.created_at = self.used_at = now
+        self.partitions: dict[Key, Tracked] = {}
+
+    def update(self, request: FetchRequest) -> None:
+        partitions = self.partitions
+        for topic, wanteds in request.topics:
+            for wanted in wanteds:
+                tracked = partitions.get((topic, wanted.partition))
+                if tracked is None:
+                    partitions[topic, wanted.partition] = Tracked(wanted)
+                else:
+                    tracked.wanted = wanted
+        for topic, numbers in request.forgotten:
+            for number in numbers:
+                partitions.pop((topic, number), None)
+
+    def advance(self) -> None:
+        self.epoch = self.epoch + 1 if self.epoch < _LARGEST else 1
+
+    def to_the_end(self, keys: Iterable[Key]) -> None:
+        """Partitions that gave data go to the end of the line, so that none starves behind a busy one."""
+        for key in keys:
+            self.partitions[key] = self.partitions.pop(key)
+
+
+class Plan(NamedTuple):
+    """What one request comes to: an error, or the partitions to read and the session they belong to."""
+
+    error: ErrorCode
+    wanted: list[tuple[str | bytes, WantedPartition]]
+    session: Session | None = None
+    full: bool = True
+    """Answer every partition, not only what is news."""
+
+
+class FetchSessions:
+    """All sessions of a broker."""
+
+    def __init__(self, slots: int, random_id: Callable[[], int], now: Callable[[], float]) -> None:
+        self._slots = slots
+        self._random_id = random_id
+        self._now = now
+        self._sessions: dict[int, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def plan(self, request: FetchRequest, by_id: bool) -> Plan:
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(request.session_id, None)
+            wanted = [(topic, part) for topic, parts in request.topics for part in parts]
+            if request.session_epoch == FINAL_EPOCH:
+                return Plan(ErrorCode.NONE, wanted)
+            return Plan(ErrorCode.NONE, wanted, self._create(request, by_id))
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return Plan(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+        if session.epoch != request.session_epoch:
+            return Plan(ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
+        if session.by_id != by_id:
+            return Plan(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, [])
+        session.update(request)
+        session.used_at = self._now()
+        if not session.partitions:
+            del self._sessions[session.id]
+            return Plan(ErrorCode.NONE, [])
+        session.advance()
+        wanted = [(topic, tracked.wanted) for (topic, _), tracked in session.partitions.items()]
+        return Plan(ErrorCode.NONE, wanted, session, full=False)
+
+    def _create(self, request: FetchRequest, by_id: bool) -> Session | None:
+        """A new session, or None when there is no slot for it."""
+        size = sum(len(parts) for _, parts in request.topics)
+        if size == 0:
+            return None
+        now = self._now()
+        privileged = request.replica_id >= 0
+        if len(self._sessions) >= self._slots and not self._evict(size, privileged, now):
+            return None
+        session_id = self._random_id()
+        while session_id in self._sessions:
+            session_id = self._random_id()
+        session = self._sessions[session_id] = Session(session_id, by_id, privileged, now)
+        session.update(request)
+        session.advance()
+        return session
+
+    def _evict(self, size: int, privileged: bool, now: float) -> bool:
+        if self._slots == 0:
+            return False
+        stalest = min(self._sessions.values(), key=lambda session: session.used_at)
+        if now - stalest.used_at > EVICTION_SECONDS:
+            del self._sessions[stalest.id]
+            return True
+        candidates = [
+            session
+            for session in self._sessions.values()
+            if now - session.created_at > EVICTION_SECONDS and (privileged or not session.privileged)
+        ]
+        if not candidates:
+            return False
+        smallest = min(candidates, key=lambda session: (session.privileged, len(session.partitions)))
+        if len(smallest.partitions) < size or (privileged and not smallest.privileged):
+            del self._sessions[smallest.id]
+            return True
+        return False

@@ -1,0 +1,53 @@
+"""DescribeProducers, v0: the producers a partition remembers."""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.log.producers import ProducerState
+from ottla.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    TopicResponse,
+)
+from ottla.wire.messages.describe_producers import (
+    ProducerState as DescribedProducer,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: DescribeProducersRequest, context: Context) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[_answer(broker, topic.name, index) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(broker: "Broker", topic: str, index: int) -> PartitionResponse:
+    partition = broker.partitions.find(topic, index)
+    if isinstance(partition, ErrorCode):
+        return PartitionResponse(partition_index=index, error_code=partition)
+    if partition.log is None:
+        return PartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+    return PartitionResponse(
+        partition_index=index, active_producers=[_described(state) for state in partition.log.producers.states()]
+    )
+
+
+def _described(state: ProducerState) -> DescribedProducer:
+    return DescribedProducer(
+        producer_id=state.producer_id,
+        producer_epoch=state.epoch,
+        last_sequence=state.last_sequence,
+        last_timestamp=state.last_timestamp,
+        coordinator_epoch=state.coordinator_epoch,
+        current_txn_start_offset=state.transaction_first_offset,
+    )

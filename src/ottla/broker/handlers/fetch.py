@@ -1,0 +1,169 @@
+"""Fetch, v4 to v18: sessions, long poll, byte limits, isolation level.
+
+The answer is file ranges between byte strings; records are never read here. A fetch that finds less than `min_bytes`
+waits under its partitions and is looked at again when one of them grows.
+"""
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.fetch_sessions import Key, Plan, Session
+from ottla.broker.partitions import Partition
+from ottla.log.files import StorageFailure
+from ottla.log.partition_log import PartitionLog
+from ottla.net.connection import Connection, Deferred
+from ottla.net.gather import Part
+from ottla.wire.apis import FETCH, TABLE, RequestHead, response_head
+from ottla.wire.fetch import FIRST_TOPIC_ID, FetchRequest, FetchResult, WantedPartition, read_request, write_response
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+_API = TABLE[FETCH]
+Results = list[tuple[str | bytes, FetchResult]]
+
+
+def handle(broker: "Broker", connection: Connection, frame: memoryview, head: RequestHead) -> None:
+    request = read_request(frame, head.body, head.version)
+    plan = broker.fetch_sessions.plan(request, head.version >= FIRST_TOPIC_ID)
+    if plan.error != ErrorCode.NONE:
+        connection.answer(_encoded(head, plan.error, 0, []))
+        return
+    fetch = Fetch(broker, request, head, plan)
+    if fetch.read() or request.max_wait_ms <= 0:
+        connection.answer(fetch.answer())
+        return
+    fetch.place = connection.defer()
+    broker.waiting.park(fetch, fetch.partitions, request.max_wait_ms / 1000)
+
+
+class Fetch:
+    """One fetch: what it wants, and what it found the last time it looked."""
+
+    __slots__ = ("_broker", "_head", "_plan", "_request", "partitions", "place", "results")
+
+    def __init__(self, broker: "Broker", request: FetchRequest, head: RequestHead, plan: Plan) -> None:
+        self._broker = broker
+        self._request = request
+        self._head = head
+        self._plan = plan
+        self.partitions: list[Partition] = []
+        self.results: Results = []
+        self.place: Deferred | None = None
+
+    def read(self) -> bool:
+        """Look into every partition; says whether that is enough for an answer."""
+        request = self._request
+        find = self._broker.partitions.find
+        limit = request.max_bytes
+        found = 0
+        enough = not self._plan.wanted
+        results: Results = []
+        self.partitions = []
+        for topic, wanted in self._plan.wanted:
+            partition = find(topic, wanted.partition)
+            if isinstance(partition, ErrorCode):
+                results.append((topic, FetchResult(wanted.partition, partition, -1, -1, -1)))
+                enough = True
+                continue
+            self.partitions.append(partition)
+            result = self._look(partition, wanted, limit, found == 0)
+            if result.error != 0:
+                enough = True
+            else:
+                found += result.length
+                limit = max(0, limit - result.length)
+            results.append((topic, result))
+        self.results = results
+        return enough or found >= request.min_bytes
+
+    def _look(self, partition: Partition, wanted: WantedPartition, limit: int, at_least_one: bool) -> FetchResult:
+        error = partition.fence(wanted.leader_epoch)
+        if error != ErrorCode.NONE:
+            return FetchResult(wanted.partition, error, -1, -1, -1)
+        log = partition.log
+        if log is None:
+            return FetchResult(wanted.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
+        high_watermark = log.high_watermark
+        stable = log.last_stable_offset
+        committed = self._request.read_committed
+        upper = stable if committed else high_watermark
+        try:
+            found = log.read(wanted.offset, min(wanted.max_bytes, limit), upper, at_least_one)
+        except StorageFailure as failure:
+            self._broker.storage_failed(failure)
+            return FetchResult(wanted.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
+        if isinstance(found, ErrorCode):
+            return FetchResult(wanted.partition, found, -1, -1, -1)
+        diverging = None
+        if wanted.last_fetched_epoch >= 0:
+            diverging = _divergence(log, wanted)
+            if diverging is not None:
+                found = None
+        aborted = None
+        if committed:
+            transactions = log.aborted_transactions(wanted.offset, upper) if found is not None else ()
+            aborted = [(transaction.producer_id, transaction.first_offset) for transaction in transactions]
+        if found is None:
+            return FetchResult(
+                wanted.partition, 0, high_watermark, stable, log.start_offset, aborted=aborted, diverging=diverging
+            )
+        return FetchResult(wanted.partition, 0, high_watermark, stable, log.start_offset, found, found.length, aborted)
+
+    def answer(self) -> list[Part]:
+        plan = self._plan
+        session = plan.session
+        results = self.results
+        if session is not None:
+            results = _news(session, results, plan.full)
+        return _encoded(self._head, ErrorCode.NONE, session.id if session is not None else 0, results)
+
+    # --- while waiting ---
+
+    def nudged(self, key: Hashable) -> bool:
+        if not self.read():
+            return False
+        self.expired(read=False)
+        return True
+
+    def expired(self, read: bool = True) -> None:
+        if read:
+            self.read()
+        assert self.place is not None
+        self.place.complete(self.answer())
+
+
+def _divergence(log: PartitionLog, wanted: WantedPartition) -> tuple[int, int] | None:
+    """Where the reader's history leaves this one, if it does (KIP-595)."""
+    epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch) or (-1, -1)
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.offset:
+        return epoch, end_offset
+    return None
+
+
+def _news(session: Session, results: Results, full: bool) -> Results:
+    told: Results = []
+    gave: list[Key] = []
+    for topic, result in results:
+        tracked = session.partitions.get((topic, result.partition))
+        news = tracked is None or tracked.must_tell(result)
+        if news or full:
+            told.append((topic, result))
+        if result.length:
+            gave.append((topic, result.partition))
+    session.to_the_end(key for key in gave if key in session.partitions)
+    return told
+
+
+def _encoded(head: RequestHead, error: ErrorCode, session_id: int, results: Results) -> list[Part]:
+    topics: list[tuple[str | bytes, list[FetchResult]]] = []
+    last: str | bytes | None = None
+    for topic, result in results:
+        if topic != last:
+            topics.append((topic, []))
+            last = topic
+        topics[-1][1].append(result)
+    return write_response(
+        response_head(_API, head.version, head.correlation_id), head.version, error, session_id, topics
+    )

@@ -1,0 +1,98 @@
+"""ListOffsets, v1 to v11: offsets by time, and the ends of a log.
+
+Special times: latest, earliest, greatest timestamp, earliest local, latest tiered (there is no tiered storage here, so
+those answer what Kafka answers without it).
+"""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.broker.partitions import Partition
+from ottla.log.files import StorageFailure
+from ottla.log.partition_log import PartitionLog
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+NEEDS_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+
+def handle(broker: "Broker", request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
+    seen: set[tuple[str, int]] = set()
+    twice: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        for asked in topic.partitions:
+            key = (topic.name, asked.partition_index)
+            (twice if key in seen else seen).add(key)
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _refused(asked, ErrorCode.INVALID_REQUEST)
+                    if (topic.name, asked.partition_index) in twice
+                    else _answer(broker, topic.name, asked, request.isolation_level == 1, context.version)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _refused(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index, error_code=error, timestamp=-1, offset=-1, leader_epoch=-1
+    )
+
+
+def _answer(
+    broker: "Broker", topic: str, asked: ListOffsetsPartition, committed: bool, version: int
+) -> ListOffsetsPartitionResponse:
+    if asked.timestamp < 0 and version < NEEDS_VERSION.get(asked.timestamp, 1):
+        return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
+    partition = broker.partitions.find(topic, asked.partition_index)
+    if isinstance(partition, ErrorCode):
+        return _refused(asked, partition)
+    error = partition.fence(asked.current_leader_epoch)
+    if error != ErrorCode.NONE:
+        return _refused(asked, error)
+    if partition.log is None:
+        return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
+    try:
+        timestamp, offset, epoch = _found(partition, partition.log, asked.timestamp, committed)
+    except StorageFailure as failure:
+        broker.storage_failed(failure)
+        return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index, error_code=0, timestamp=timestamp, offset=offset, leader_epoch=epoch
+    )
+
+
+def _found(partition: Partition, log: PartitionLog, timestamp: int, committed: bool) -> tuple[int, int, int]:
+    """(timestamp, offset, leader epoch); -1 where there is none."""
+    upper = log.last_stable_offset if committed else log.high_watermark
+    if timestamp == LATEST:
+        return -1, upper, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.start_offset, log.earliest_epoch()
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return -1, -1, -1
+    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= upper:
+        return -1, -1, -1
+    return found

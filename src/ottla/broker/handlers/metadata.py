@@ -1,0 +1,114 @@
+"""Metadata, v0 to v13: brokers, topics, partitions, and creation of topics that are asked for.
+
+A topic is created when both the request and `auto.create.topics.enable` allow it; the answer waits for the creation and
+then shows the topic, where Kafka answers with an error first and lets the client ask again.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.base.vocabulary import NO_TOPIC_ID
+from ottla.broker.context import Context
+from ottla.metadata.image import ClusterImage, TopicImage
+from ottla.metadata.names import topic_name_problem
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+_STEP_PARTITIONS = 500
+
+
+async def handle(broker: "Broker", request: MetadataRequest, context: Context) -> MetadataResponse:
+    # The oldest version has no null list: an empty one asks for everything.
+    everything = request.topics is None or (context.version == 0 and not request.topics)
+    if not everything:
+        await _create_missing(broker, request, context)
+    image = broker.image
+    topics: list[MetadataResponseTopic] = []
+    if everything:
+        work = 0
+        for topic in tuple(image.topics.values()):
+            topics.append(_described(topic))
+            work += len(topic.partitions)
+            if work > _STEP_PARTITIONS:
+                work = 0
+                await asyncio.sleep(0)
+    else:
+        topics.extend(_answer(image, asked) for asked in request.topics or ())
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=node, host=host, port=port, rack=rack)
+            for node, host, port, rack in broker.nodes(context.listener)
+        ],
+        cluster_id=image.cluster_id,
+        controller_id=broker.node_id,
+        topics=topics,
+    )
+
+
+def _answer(image: ClusterImage, asked: MetadataRequestTopic) -> MetadataResponseTopic:
+    if asked.topic_id != NO_TOPIC_ID:
+        if asked.name is not None:
+            return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=asked.name, topic_id=asked.topic_id)
+        topic = image.topics_by_id.get(asked.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+        return _described(topic)
+    name = asked.name or ""
+    topic = image.topics.get(name)
+    if topic is not None:
+        return _described(topic)
+    invalid = topic_name_problem(name) is not None
+    error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return MetadataResponseTopic(error_code=error, name=name, topic_id=NO_TOPIC_ID)
+
+
+def _described(topic: TopicImage) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=0,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=[
+            MetadataResponsePartition(
+                0 if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                index,
+                partition.leader,
+                partition.leader_epoch,
+                partition.replicas,
+                partition.in_sync,
+            )
+            for index, partition in enumerate(topic.partitions)
+        ],
+    )
+
+
+async def _create_missing(broker: "Broker", request: MetadataRequest, context: Context) -> None:
+    allowed = request.allow_auto_topic_creation if context.version >= 4 else True
+    if not allowed or not broker.values.boolean("auto.create.topics.enable"):
+        return
+    missing = [
+        asked.name
+        for asked in request.topics or ()
+        if asked.name is not None and asked.name not in broker.image.topics and topic_name_problem(asked.name) is None
+    ]
+    if missing:
+        await broker.controller.create_topics(
+            CreateTopicsRequest(
+                topics=[
+                    CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+                    for name in dict.fromkeys(missing)
+                ],
+                timeout_ms=30_000,
+            )
+        )

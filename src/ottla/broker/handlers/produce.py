@@ -1,0 +1,138 @@
+"""Produce, v3 to v13.
+
+Stage one runs without an await: look up, check, append the very bytes that were received. Stage two answers at once
+when the records are as safe as the client asked, and otherwise when the flush that serves them is done
+(`flush.messages`). acks=0 gets no answer; a failed append closes such a connection, as in Kafka, so that the client
+notices.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.partitions import Partition
+from ottla.log.files import StorageFailure
+from ottla.net.connection import Connection, Deferred
+from ottla.wire.apis import PRODUCE, TABLE, RequestHead, response_head
+from ottla.wire.produce import PartitionResult, ProduceRequest, read_request, write_response
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+_SIZE = Struct(">i")
+_API = TABLE[PRODUCE]
+Answers = list[tuple[str | bytes, list[PartitionResult]]]
+
+
+def handle(broker: "Broker", connection: Connection, frame: memoryview, head: RequestHead) -> None:
+    request = read_request(frame, head.body, head.version)
+    if request.acks not in (-1, 0, 1):
+        answers = refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
+        unflushed: list[Partition] = []
+    else:
+        answers, unflushed = append(broker, request)
+    if request.acks == 0:
+        if any(result.error for _, results in answers for result in results):
+            connection.drop("a failed append of a producer that wants no answers")
+        elif unflushed:
+            broker.flusher.when_flushed(unflushed, lambda error: None)
+        return
+    if unflushed:
+        wait = _FlushAnswer(connection.defer(), head, answers)
+        broker.flusher.when_flushed(unflushed, wait.flushed)
+        return
+    connection.answer([encoded(head, answers)])
+
+
+def append(broker: "Broker", request: ProduceRequest) -> tuple[Answers, list[Partition]]:
+    """Append everything; also tells which partitions must be flushed before the answer."""
+    answers: Answers = []
+    unflushed: list[Partition] = []
+    now_ms = broker.clock.now_ms()
+    find = broker.partitions.find
+    nudge = broker.waiting.nudge
+    for topic, parts in request.topics:
+        results: list[PartitionResult] = []
+        for index, records in parts:
+            partition = find(topic, index)
+            if isinstance(partition, ErrorCode):
+                results.append(PartitionResult(index, partition, -1, -1, -1))
+                continue
+            if records is None or not len(records):
+                results.append(_empty(index))
+                continue
+            log = partition.log
+            if log is None:
+                results.append(_offline(index))
+                continue
+            try:
+                outcome = log.append_as_leader(records, partition.leader_epoch, now_ms)
+            except StorageFailure as failure:
+                broker.storage_failed(failure)
+                results.append(PartitionResult(index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(failure)))
+                continue
+            error, base_offset, log_append_time, log_start_offset, message, record_errors = outcome
+            results.append(
+                PartitionResult(index, error, base_offset, log_append_time, log_start_offset, message, record_errors)
+            )
+            if error == 0:
+                log.high_watermark = log.end_offset
+                if log.unflushed_messages >= log.settings.flush_messages:
+                    unflushed.append(partition)
+                nudge(partition)
+        answers.append((topic, results))
+    return answers, unflushed
+
+
+def _empty(index: int) -> PartitionResult:
+    return PartitionResult(
+        index,
+        ErrorCode.INVALID_RECORD,
+        -1,
+        -1,
+        -1,
+        "Produce requests must have exactly one record batch per partition",
+    )
+
+
+def _offline(index: int) -> PartitionResult:
+    message = "The directory that holds this partition is offline."
+    return PartitionResult(index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, message)
+
+
+def refused(request: ProduceRequest, error: ErrorCode) -> Answers:
+    """The same error for everything asked."""
+    return [
+        (topic, [PartitionResult(index, error, -1, -1, -1) for index, _ in parts]) for topic, parts in request.topics
+    ]
+
+
+def encoded(head: RequestHead, answers: Answers) -> bytearray:
+    out = bytearray(4)
+    out += response_head(_API, head.version, head.correlation_id)
+    write_response(out, head.version, answers)
+    _SIZE.pack_into(out, 0, len(out) - 4)
+    return out
+
+
+class _FlushAnswer:
+    """An answer that waits until what it acknowledges is on the disk."""
+
+    __slots__ = ("answers", "head", "place")
+
+    def __init__(self, place: Deferred, head: RequestHead, answers: Answers) -> None:
+        self.place = place
+        self.head = head
+        self.answers = answers
+
+    def flushed(self, error: ErrorCode) -> None:
+        answers = self.answers
+        if error != ErrorCode.NONE:
+            answers = [
+                (
+                    topic,
+                    [result if result.error else result._replace(error=error, base_offset=-1) for result in results],
+                )
+                for topic, results in answers
+            ]
+        self.place.complete([encoded(self.head, answers)])

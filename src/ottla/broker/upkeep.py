@@ -1,0 +1,203 @@
+"""What a broker does on its own: retention, compaction, flushing by time, checkpoints, removal of files, idle clients.
+
+Owns: when each of these happens. Never knows: how; the log room decides and does. Invariants: everything that waits for
+the disk runs in a thread; on the loop, work over many logs is done in slices.
+"""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from ottla.base.vocabulary import TopicPartition
+from ottla.log.checkpoints import Checkpoint
+from ottla.log.cleaning import Limits
+from ottla.log.compaction import Compaction, Compactor
+from ottla.log.files import StorageFailure
+from ottla.log.retention import sweep
+from ottla.log.store import NoUsableDirectory
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+logger = logging.getLogger("ottla.broker")
+
+SLICE = 200
+NEVER = 2**63 - 1
+FLUSH_LOOK_SECONDS = 1.0
+
+
+class Upkeep:
+    """The broker's own chores."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._tasks: list[asyncio.Task[None]] = []
+        self._sweep_now = asyncio.Event()
+        self._stop = threading.Event()
+        values = broker.values
+        threads = max(1, values.integer("log.cleaner.threads"))
+        limits = Limits(
+            map_bytes=values.integer("log.cleaner.dedupe.buffer.size") // threads,
+            load_factor=values.real("log.cleaner.io.buffer.load.factor"),
+            buffer_bytes=max(4096, values.integer("log.cleaner.io.buffer.size") // threads),
+            bytes_per_second=values.real("log.cleaner.io.max.bytes.per.second"),
+        )
+        self._compactor = Compactor(broker.world, broker.store.cleaned, limits, self._wait)
+        self._flushed_at: dict[TopicPartition, float] = {}
+
+    def start(self) -> None:
+        values = self._broker.values
+        self._every("log.retention.check.interval.ms", self._retention, wake=self._sweep_now)
+        self._every("log.flush.offset.checkpoint.interval.ms", self._checkpoint_recovery)
+        self._every("log.flush.start.offset.checkpoint.interval.ms", self._checkpoint_starts)
+        self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_watermarks)
+        self._every("producer.id.expiration.check.interval.ms", self._expire_producers)
+        self._again(FLUSH_LOOK_SECONDS, self._flush_due)
+        self._again(30.0, self._remove_files)
+        self._again(max(1.0, self._broker.connections.limits.idle_seconds / 4), self._drop_idle)
+        if values.boolean("log.cleaner.enable"):
+            for _ in range(max(1, values.integer("log.cleaner.threads"))):
+                self._every("log.cleaner.backoff.ms", self._compact)
+
+    def _wait(self, seconds: float) -> None:
+        self._stop.wait(seconds)
+
+    def soon(self) -> None:
+        """Look for what retention can remove without waiting for its turn."""
+        self._sweep_now.set()
+
+    def forget(self, name: TopicPartition) -> None:
+        """The log is going away."""
+        self._compactor.forget(name)
+        self._flushed_at.pop(name, None)
+
+    async def stop(self) -> None:
+        self._stop.set()
+        self._compactor.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # --- when ---
+
+    def _every(self, setting: str, chore: Callable[[], Awaitable[None]], wake: asyncio.Event | None = None) -> None:
+        """Do it at an interval that may be changed while running."""
+        self._tasks.append(
+            asyncio.create_task(self._repeat(lambda: self._broker.values.integer(setting) / 1000, chore, wake))
+        )
+
+    def _again(self, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
+        self._tasks.append(asyncio.create_task(self._repeat(lambda: seconds, chore, None)))
+
+    async def _repeat(
+        self, seconds: Callable[[], float], chore: Callable[[], Awaitable[None]], wake: asyncio.Event | None
+    ) -> None:
+        while True:
+            if wake is None:
+                await asyncio.sleep(seconds())
+            else:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(wake.wait(), seconds())
+                wake.clear()
+            try:
+                await chore()
+            except StorageFailure as failure:
+                self._broker.storage_failed(failure)
+            except NoUsableDirectory as failure:
+                self._broker.give_up(str(failure))
+            except Exception:
+                # A chore that fails today is tried again tomorrow; the broker goes on.
+                logger.exception("upkeep failed")
+
+    # --- what ---
+
+    async def _retention(self) -> None:
+        logs = list(self._broker.store.logs.values())
+        now_ms = self._broker.clock.now_ms()
+        segments = size = 0
+        for start in range(0, len(logs), SLICE):
+            swept = sweep(logs[start : start + SLICE], now_ms)
+            segments += swept.segments
+            size += swept.bytes
+            for log, error in swept.failed:
+                if isinstance(error, OSError):
+                    error = StorageFailure.of(log.directory, error)
+                if isinstance(error, StorageFailure):
+                    self._broker.storage_failed(error)
+            await asyncio.sleep(0)
+        if segments:
+            logger.info("retention removed %d segments, %d bytes", segments, size)
+
+    async def _flush_due(self) -> None:
+        """Flush closed segments, and logs whose `flush.ms` has passed."""
+        now = self._broker.clock.monotonic()
+        partitions = list(self._broker.partitions)
+        for position, partition in enumerate(partitions):
+            if position % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+            log = partition.log
+            if log is None or log.recovery_point == log.end_offset:
+                continue
+            flush_ms = log.settings.flush_ms
+            if flush_ms < NEVER:
+                since = self._flushed_at.setdefault(partition.name, now)
+                if (now - since) * 1000 >= flush_ms:
+                    self._flushed_at[partition.name] = now
+                    self._broker.flusher.flush(partition)
+            elif log.has_unflushed_sealed:
+                self._broker.flusher.flush(partition, sealed_only=True)
+
+    async def _checkpoint(self, *kinds: Checkpoint) -> None:
+        store = self._broker.store
+        work = store.begin_checkpoint(*kinds)
+        await self._broker.run_blocking(work.run)
+        store.finish_checkpoint(work)
+
+    async def _checkpoint_recovery(self) -> None:
+        await self._checkpoint(Checkpoint.RECOVERY_POINT, Checkpoint.CLEANED)
+
+    async def _checkpoint_starts(self) -> None:
+        await self._checkpoint(Checkpoint.START_OFFSET)
+
+    async def _checkpoint_watermarks(self) -> None:
+        await self._checkpoint(Checkpoint.HIGH_WATERMARK)
+
+    async def _expire_producers(self) -> None:
+        now_ms = self._broker.clock.now_ms()
+        for position, log in enumerate(list(self._broker.store.logs.values())):
+            log.expire_producers(now_ms)
+            if position % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+
+    async def _remove_files(self) -> None:
+        for removal in self._broker.store.due_removals(self._broker.clock.now_ms()):
+            await self._broker.run_blocking(removal.run)
+
+    async def _drop_idle(self) -> None:
+        self._broker.connections.drop_idle()
+
+    async def _compact(self) -> None:
+        while True:
+            work = self._compactor.begin(self._broker.store.logs.values(), self._broker.clock.now_ms())
+            if work is None:
+                return
+            await self._run_compaction(work)
+
+    async def _run_compaction(self, work: Compaction) -> None:
+        started = self._broker.clock.monotonic()
+        error: Exception | None = None
+        try:
+            for step in work.steps():
+                await self._broker.run_blocking(step)
+        except asyncio.CancelledError:
+            work.stop()
+            raise
+        except Exception as problem:
+            error = problem
+        self._compactor.end(work, error)
+        if error is None:
+            seconds = self._broker.clock.monotonic() - started
+            logger.info("compacted %s up to offset %d in %.1f s", work.log.topic_partition, work.end_offset, seconds)

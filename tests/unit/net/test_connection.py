@@ -1,0 +1,205 @@
+"""A connection hands frames over whole, keeps replies in order, and stops reading from a client that does not."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from ottla.log.segment import FileRange
+from ottla.net import connection as connection_module
+from ottla.net.connection import Connection, Deferred
+from ottla.net.gather import PageCache
+from ottla.net.intake import SHARED_SIZE, Intake
+from ottla.runtime.disk import RealDisk
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+class Recorder:
+    """A service that notes what arrives and answers as told."""
+
+    most_frame_bytes = 1 << 24
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.closed_because: str | None = None
+        self.places: list[Deferred] = []
+        self.on_frame: Callable[[Connection, bytes], None] = lambda connection, body: connection.answer([frame(body)])
+
+    def receive(self, connection: Connection, view: memoryview) -> None:
+        body = bytes(view)
+        self.frames.append(body)
+        self.on_frame(connection, body)
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        self.closed_because = reason
+
+    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        work()
+        asyncio.get_running_loop().call_soon(done)
+
+
+class Client:
+    """The other end, and everything around the connection."""
+
+    def __init__(self, limit: int = 1 << 30) -> None:
+        self.service = Recorder()
+        self.socket, ours = socket.socketpair()
+        ours.setblocking(False)
+        self.socket.setblocking(False)
+        self.loop = asyncio.get_running_loop()
+        self.intake = Intake(limit)
+        self.connection = Connection(ours, "test", "PLAINTEXT", self.loop, self.intake, PageCache(), self.service)
+
+    async def send(self, data: bytes) -> None:
+        await self.loop.sock_sendall(self.socket, data)
+
+    async def receive(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            part = await asyncio.wait_for(self.loop.sock_recv(self.socket, size - len(data)), 10)
+            assert part, "the connection was closed"
+            data += part
+        return data
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        deadline = self.loop.time() + 10
+        while not condition():
+            assert self.loop.time() < deadline, "it did not come about"
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    made = Client()
+    yield made
+    made.connection.drop("")
+    made.socket.close()
+
+
+async def test_frames_that_arrive_together_are_answered_in_order(client: Client) -> None:
+    bodies = [str(number).encode() * number for number in range(1, 40)]
+    await client.send(b"".join(map(frame, bodies)))
+    expected = b"".join(map(frame, bodies))
+    assert await client.receive(len(expected)) == expected
+
+
+async def test_a_frame_that_arrives_byte_by_byte_is_handed_over_whole(client: Client) -> None:
+    for byte in frame(b"slowly"):
+        await client.send(bytes([byte]))
+        await asyncio.sleep(0)
+    assert await client.receive(10) == frame(b"slowly")
+
+
+@pytest.mark.parametrize("size", [SHARED_SIZE - 5, SHARED_SIZE - 4, SHARED_SIZE, SHARED_SIZE + 1, 3_000_000])
+async def test_a_frame_larger_than_the_shared_buffer_is_handed_over_whole(client: Client, size: int) -> None:
+    body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    client.service.on_frame = lambda connection, body: connection.answer([frame(b"ok")])
+    await client.send(frame(b"before") + frame(body) + frame(b"after"))
+    assert await client.receive(18) == frame(b"ok") * 3
+    assert client.service.frames == [b"before", body, b"after"]
+    assert client.intake.used == 0
+
+
+@pytest.mark.parametrize("size", [-1, (1 << 24) + 1, -(2**31)])
+async def test_a_frame_of_an_impossible_size_closes_the_connection(client: Client, size: int) -> None:
+    await client.send(struct.pack(">i", size) + b"rest")
+    await client.until(lambda: client.service.closed_because is not None)
+    assert str(size) in (client.service.closed_because or "")
+
+
+async def test_a_later_reply_waits_for_an_earlier_one(client: Client) -> None:
+    places: list[Deferred] = []
+
+    def answer(connection: Connection, body: bytes) -> None:
+        if body == b"slow":
+            places.append(connection.defer())
+        else:
+            connection.answer([frame(body)])
+
+    client.service.on_frame = answer
+    await client.send(frame(b"slow") + frame(b"fast") + frame(b"slow") + frame(b"end"))
+    await client.until(lambda: len(places) == 2)
+    places[1].complete([frame(b"second")])
+    places[0].complete([frame(b"first")])
+    expected = frame(b"first") + frame(b"fast") + frame(b"second") + frame(b"end")
+    assert await client.receive(len(expected)) == expected
+
+
+async def test_a_client_with_too_many_open_requests_is_not_read_from(client: Client) -> None:
+    places: list[Deferred] = []
+    client.service.on_frame = lambda connection, body: places.append(connection.defer())
+    total = connection_module.MOST_WAITING + 20
+    await client.send(b"".join(frame(b"%05d" % number) for number in range(total)))
+    await client.until(lambda: len(places) == connection_module.MOST_WAITING)
+    await asyncio.sleep(0)
+    assert len(client.service.frames) == connection_module.MOST_WAITING
+    for number in range(total):
+        await client.until(lambda number=number: len(places) > number)  # type: ignore[misc]
+        places[number].complete([frame(b"%05d" % number)])
+    assert await client.receive(9 * total) == b"".join(frame(b"%05d" % number) for number in range(total))
+
+
+async def test_a_client_that_never_reads_holds_a_bounded_number_of_replies(client: Client) -> None:
+    reply = frame(b"r" * 60_000)
+    client.service.on_frame = lambda connection, body: connection.answer([reply])
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    sent = 0
+    with suppress(BlockingIOError):
+        while sent < 100_000_000:
+            sent += client.socket.send(frame(b"give"))
+            await asyncio.sleep(0)
+    assert len(client.service.frames) <= connection_module.MOST_UNSENT + 100
+    received = 0
+    while received < len(client.service.frames) * len(reply):
+        received += len(await client.loop.sock_recv(client.socket, 1 << 20))
+
+
+async def test_a_file_range_leaves_between_bytes(client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    content = bytes(range(256)) * 20_000
+    path.write_bytes(content)
+    file = RealDisk().open(str(path))
+    parts = [b"head", FileRange(file, 1000, 3_000_000), b"middle", FileRange(file, 5, 100), b"tail"]
+    client.service.on_frame = lambda connection, body: connection.answer(list(parts))  # type: ignore[arg-type]
+    await client.send(frame(b"go") + frame(b"go"))
+    expected = b"head" + content[1000:3_001_000] + b"middle" + content[5:105] + b"tail"
+    assert await client.receive(len(expected) * 2) == expected * 2
+    file.close()
+
+
+async def test_a_range_that_was_cut_away_closes_the_connection(client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 100)
+    file = RealDisk().open(str(path))
+    client.service.on_frame = lambda connection, body: connection.answer([FileRange(file, 50, 1000)])
+    await client.send(frame(b"go"))
+    await client.until(lambda: client.service.closed_because is not None)
+    file.close()
+
+
+async def test_the_stalest_unfinished_frame_makes_room_for_others() -> None:
+    first, second = Client(), Client()
+    second.connection._intake = first.intake
+    first.intake._limit = 1_500_000
+    await first.send(struct.pack(">i", 2_000_000) + b"x" * 1_000_000)
+    await first.until(lambda: first.intake.used == 1_000_000)
+    await second.send(struct.pack(">i", 2_000_000) + b"x" * 1_000_000)
+    await second.until(lambda: first.service.closed_because is not None)
+    assert second.connection.open
+    for one in (first, second):
+        one.connection.drop("")
+        one.socket.close()
+    assert first.intake.used == 0
+
+
+async def test_a_client_that_leaves_is_noticed(client: Client) -> None:
+    client.socket.close()
+    await client.until(lambda: client.service.closed_because is not None)
+    assert client.service.closed_because == ""
