@@ -22,6 +22,7 @@ class FlushTicket(NamedTuple):
     files: list[tuple[Segment, File]]
     snapshots: list[str]
     epochs: str | None
+    names_changed: bool
 
     def run(self) -> None:
         """Sync everything. Blocking; raises StorageFailure."""
@@ -37,7 +38,7 @@ class FlushTicket(NamedTuple):
                 self._sync_snapshot(path)
             if self.epochs is not None:
                 replace_whole(self.disk, f"{self.directory}/{EPOCH_CHECKPOINT}", self.epochs.encode())
-            else:
+            elif self.names_changed:
                 self.disk.sync_directory(self.directory)
         except FileNotFoundError:
             # The directory has been renamed away with its topic.

@@ -64,7 +64,7 @@ class SparseIndex:
         if not tail and not create:
             return
         try:
-            file = self._open()
+            file = self.file
             if tail:
                 end = self._written * self.ENTRY.size
                 try:
@@ -78,7 +78,9 @@ class SparseIndex:
         self._tail = bytearray()
         self._map = None
 
-    def _open(self) -> File:
+    @property
+    def file(self) -> File:
+        """Opened when it is not open yet."""
         file = self._file
         if file is None:
             file = self._file = self._disk.open(self.path, create=True)
@@ -97,7 +99,7 @@ class SparseIndex:
         view = self._map
         if view is None:
             try:
-                view = self._map = self._open().map()
+                view = self._map = self.file.map()
             except OSError as error:
                 raise StorageFailure.of(self.path, error) from error
         return view
@@ -130,16 +132,11 @@ class SparseIndex:
             self._map = None
             self._tail = bytearray()
             try:
-                self._open().truncate(entries * size)
+                self.file.truncate(entries * size)
             except OSError as error:
                 raise StorageFailure.of(self.path, error) from error
             self._written = entries
         self.entries = entries
-
-    @property
-    def handle(self) -> File | None:
-        """The file when it is open, for syncing; what was written goes through it."""
-        return self._file
 
     def close(self) -> None:
         """Let the descriptor and the map go; what is in the tail stays and the file is opened again when needed."""
@@ -273,7 +270,7 @@ class TransactionIndex:
     def append(self, aborted: AbortedTransaction) -> None:
         self._entry_bytes()
         try:
-            file = self._open()
+            file = self.file
             assert self._size is not None
             try:
                 file.append(self.ENTRY.pack(0, *aborted))
@@ -319,12 +316,14 @@ class TransactionIndex:
 
     def _cut(self, size: int) -> None:
         try:
-            self._open().truncate(size)
+            self.file.truncate(size)
         except OSError as error:
             raise StorageFailure.of(self.path, error) from error
         self._size = size
 
-    def _open(self) -> File:
+    @property
+    def file(self) -> File:
+        """Opened when it is not open yet."""
         if self._file is None:
             self._file = self._disk.open(self.path, create=True)
         return self._file
@@ -337,7 +336,7 @@ class TransactionIndex:
             if self._size is None and not self._disk.exists(self.path):
                 self._size = 0
                 return b""
-            file = self._open()
+            file = self.file
             size = file.size()
             if not whole_file:
                 size -= size % self.ENTRY.size
@@ -347,9 +346,9 @@ class TransactionIndex:
             raise StorageFailure.of(self.path, error) from error
 
     @property
-    def handle(self) -> File | None:
-        """The file when it is open, for syncing."""
-        return self._file
+    def present(self) -> bool:
+        """Whether there is a file."""
+        return self._size != 0 and self._disk.exists(self.path)
 
     def close(self) -> None:
         if self._file is not None:

@@ -182,6 +182,11 @@ class Segment:
         """Whether an index has no room for another entry."""
         return self.index.entries >= self.most_index_entries or self.time_index.entries >= self.most_time_entries
 
+    @property
+    def touched(self) -> bool:
+        """Whether anything was read or written since it was loaded."""
+        return self._file is not None
+
     def seal(self) -> None:
         """Write what a segment holds that takes no more batches: the last time entry, and both indexes whole."""
         if self._latest is not None:
@@ -189,24 +194,17 @@ class Segment:
         self.index.spill(create=True)
         self.time_index.spill(create=True)
 
-    def files_to_sync(self) -> list[File]:
-        """What has to be synced for this segment to be durable; unwritten index entries are written first.
-
-        A full disk does not stop that: recovery rebuilds the indexes of the segment that holds the recovery point.
-        """
-        try:
-            self.index.spill()
-            self.time_index.spill()
-        except StorageFailure as failure:
-            if not failure.out_of_space:
-                raise
-        handles = (self.index.handle, self.time_index.handle, self.transaction_index.handle)
-        return [self.file, *(handle for handle in handles if handle is not None)]
+    def index_files(self) -> list[File]:
+        """The files beside the log file, for syncing."""
+        files = [self.index.file, self.time_index.file]
+        if self.transaction_index.present:
+            files.append(self.transaction_index.file)
+        return files
 
     def sync(self) -> None:
-        """Make the segment durable. Blocking."""
+        """Make a sealed segment durable. Blocking."""
         try:
-            for file in self.files_to_sync():
+            for file in [self.file, *self.index_files()]:
                 file.sync()
         except OSError as error:
             raise StorageFailure.of(self.path, error) from error
