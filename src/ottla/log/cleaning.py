@@ -19,8 +19,10 @@ from ottla.records import codec
 from ottla.records.builder import build_batch, empty_batch
 from ottla.records.header import BatchHeader, CorruptBatch, checksum
 
-SLICE_SECONDS = 0.002
-BREATH_SECONDS = 0.0002
+SLICE_SECONDS = 0.0005
+BREATH_SECONDS = 0.0001
+RECORDS_AT_ONCE = 128
+"""After so many records of one batch the clock is looked at again."""
 
 
 class CleaningStopped(Exception):
@@ -134,7 +136,7 @@ def map_offsets(
                 pace.spend(len(batch.data))
                 if batch.header.last_offset < start_offset:
                     continue
-                if not _map_batch(batch, start_offset, offsets, sieve):
+                if not _map_batch(batch, start_offset, offsets, sieve, pace):
                     if latest < start_offset:
                         raise MapTooSmall(
                             f"the batch at offset {batch.header.base_offset} has more keys than log.cleaner."
@@ -149,7 +151,7 @@ def map_offsets(
     return Mapped(offsets, latest)
 
 
-def _map_batch(batch: Batch, start_offset: int, offsets: OffsetMap, sieve: TransactionSieve) -> bool:
+def _map_batch(batch: Batch, start_offset: int, offsets: OffsetMap, sieve: TransactionSieve, pace: Pace) -> bool:
     """Remember the offsets of a batch's keys; False when there was no room for all."""
     header = batch.header
     _verify(batch)
@@ -159,9 +161,13 @@ def _map_batch(batch: Batch, start_offset: int, offsets: OffsetMap, sieve: Trans
     if sieve.drops_data(header) or not header.records_count:
         return True
     base_offset = header.base_offset
-    for delta, _, key, _ in codec.scan(batch.payload(), header.records_count):
-        if key is not None and base_offset + delta >= start_offset and not offsets.put(key, base_offset + delta):
-            return False
+    put = offsets.put
+    scanned = codec.scan(batch.payload(), header.records_count)
+    for start in range(0, len(scanned), RECORDS_AT_ONCE):
+        pace.spend(0)
+        for delta, _, key, _ in scanned[start : start + RECORDS_AT_ONCE]:
+            if key is not None and base_offset + delta >= start_offset and not put(key, base_offset + delta):
+                return False
     return True
 
 
@@ -188,7 +194,7 @@ def clean_into(
                 pace.spend(len(batch.data))
                 bytes_read += len(batch.data)
                 records_read += batch.header.records_count
-                kept = _sift(batch, plan)
+                kept = _sift(batch, plan, pace)
                 if kept is None:
                     continue
                 data, header = kept
@@ -213,7 +219,7 @@ def clean_into(
 _Kept = tuple[memoryview | bytearray, BatchHeader]
 
 
-def _sift(batch: Batch, plan: Plan) -> _Kept | None:
+def _sift(batch: Batch, plan: Plan, pace: Pace) -> _Kept | None:
     """What stays of a batch: itself, a smaller one, an empty one for the producer's sake, or nothing."""
     header = batch.header
     _verify(batch)
@@ -229,7 +235,7 @@ def _sift(batch: Batch, plan: Plan) -> _Kept | None:
     elif not plan.sieve.drops_data(header):
         if header.base_offset > plan.mapped.latest_offset:
             return batch.data, header
-        kept = _wanted(batch, plan)
+        kept = _wanted(batch, plan, pace)
         if kept.offsets:
             needs_horizon = kept.tombstones and horizon is None
             if len(kept.offsets) == header.records_count and not needs_horizon:
@@ -246,7 +252,7 @@ class _Wanted(NamedTuple):
     tombstones: bool
 
 
-def _wanted(batch: Batch, plan: Plan) -> _Wanted:
+def _wanted(batch: Batch, plan: Plan, pace: Pace) -> _Wanted:
     """The offsets of the records that stay, and whether there is a tombstone among them."""
     header = batch.header
     base_offset = header.base_offset
@@ -256,15 +262,18 @@ def _wanted(batch: Batch, plan: Plan) -> _Wanted:
     tombstones_stay = horizon is None or plan.now_ms < horizon
     kept = set()
     tombstones = False
-    for delta, _, key, is_tombstone in codec.scan(batch.payload(), header.records_count):
-        offset = base_offset + delta
-        if offset <= latest_offset and (
-            # A record without a key cannot be compacted and has no place in such a log.
-            key is None or (is_tombstone and not tombstones_stay) or offset < find(key)
-        ):
-            continue
-        kept.add(offset)
-        tombstones = tombstones or is_tombstone
+    scanned = codec.scan(batch.payload(), header.records_count)
+    for start in range(0, len(scanned), RECORDS_AT_ONCE):
+        pace.spend(0)
+        for delta, _, key, is_tombstone in scanned[start : start + RECORDS_AT_ONCE]:
+            offset = base_offset + delta
+            if offset <= latest_offset and (
+                # A record without a key cannot be compacted and has no place in such a log.
+                key is None or (is_tombstone and not tombstones_stay) or offset < find(key)
+            ):
+                continue
+            kept.add(offset)
+            tombstones = tombstones or is_tombstone
     return _Wanted(kept, tombstones)
 
 

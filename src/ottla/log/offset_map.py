@@ -38,34 +38,42 @@ class OffsetMap:
     def put(self, key: bytes, offset: int) -> bool:
         """Remember the offset; False when the key is new and the map is full."""
         digest = md5(key, usedforsecurity=False).digest()
-        position, found = self._find(digest)
-        if not found:
-            if self.size == self.capacity:
-                return False
-            self.size += 1
-            self._table[position : position + DIGEST_SIZE] = digest
-        _OFFSET.pack_into(self._table, position + DIGEST_SIZE, offset)
+        table = self._table
+        position = _HALVES.unpack(digest)[0] % self._slots * ENTRY_SIZE
+        if table[position : position + DIGEST_SIZE] != digest:
+            position, found = self._probe(digest)
+            if not found:
+                if self.size == self.capacity:
+                    return False
+                self.size += 1
+                table[position : position + DIGEST_SIZE] = digest
+        _OFFSET.pack_into(table, position + DIGEST_SIZE, offset)
         return True
 
     def get(self, key: bytes) -> int:
         """The offset last put for the key, or -1."""
-        position, found = self._find(md5(key, usedforsecurity=False).digest())
-        return int(_OFFSET.unpack_from(self._table, position + DIGEST_SIZE)[0]) if found else -1
+        digest = md5(key, usedforsecurity=False).digest()
+        table = self._table
+        position = _HALVES.unpack(digest)[0] % self._slots * ENTRY_SIZE
+        if table[position : position + DIGEST_SIZE] != digest:
+            position, found = self._probe(digest)
+            if not found:
+                return -1
+        return _OFFSET.unpack_from(table, position + DIGEST_SIZE)[0]  # type: ignore[no-any-return]
 
-    def _find(self, digest: bytes) -> tuple[int, bool]:
+    def _probe(self, digest: bytes) -> tuple[int, bool]:
         """Where the digest is (True) or belongs (False)."""
         table = self._table
         slots = self._slots
-        first, step = _HALVES.unpack(digest)
-        slot = first % slots
-        position = slot * ENTRY_SIZE
-        entry = table[position : position + DIGEST_SIZE]
+        slot, step = _HALVES.unpack(digest)
         attempt = 0
-        while entry != digest:
+        while True:
+            slot %= slots
+            position = slot * ENTRY_SIZE
+            entry = table[position : position + DIGEST_SIZE]
+            if entry == digest:
+                return position, True
             if entry == _EMPTY:
                 return position, False
             attempt += 1
-            slot = (slot + (step if attempt < RANDOM_PROBES else 1)) % slots
-            position = slot * ENTRY_SIZE
-            entry = table[position : position + DIGEST_SIZE]
-        return position, True
+            slot += step if attempt < RANDOM_PROBES else 1
