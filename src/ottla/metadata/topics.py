@@ -5,13 +5,15 @@ are stored. Invariants: nothing is changed here; one topic's mistake never spoil
 request for too many partitions is refused whole.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
+from ottla.base.settings.describe import describe_created_topic
+from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
 from ottla.metadata import placement
+from ottla.metadata.configs import topic_configs_refusal
 from ottla.metadata.decision import MOST_FACTS, Decision, Refusal
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType, TopicImage
@@ -39,19 +41,8 @@ TOO_MANY_PARTITIONS = Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large num
 TOO_MANY_FACTS = Refusal(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
-class TopicRules(NamedTuple):
-    """What the settings of the node contribute to a decision about topics."""
-
-    default_partitions: int
-    default_replication_factor: int
-    check: Callable[[dict[str, str]], Refusal | None]
-    """Whether these configs may be set on a new topic."""
-    describe: Callable[[dict[str, str]], list[CreatableTopicConfigs]]
-    """All configs of a topic that sets these, by name."""
-
-
 def create(
-    request: CreateTopicsRequest, image: ClusterImage, rules: TopicRules, random: Random
+    request: CreateTopicsRequest, image: ClusterImage, values: BrokerValues, random: Random
 ) -> Decision[CreateTopicsResponse]:
     """CreateTopics."""
     counts: dict[str, int] = {}
@@ -60,9 +51,9 @@ def create(
     wanted = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC]
     facts: list[Fact] = []
     results: list[CreatableTopicResult] = []
-    refusal = TOO_MANY_PARTITIONS if _partitions_wanted(wanted, rules) > MOST_FACTS else None
+    refusal = TOO_MANY_PARTITIONS if _partitions_wanted(wanted, values) > MOST_FACTS else None
     if refusal is None:
-        results = [_create_one(topic, image, rules, random, facts) for topic in wanted]
+        results = [_create_one(topic, image, values, random, facts) for topic in wanted]
         refusal = TOO_MANY_FACTS if len(facts) > MOST_FACTS else None
     if refusal is not None:
         return Decision([], CreateTopicsResponse(topics=[_refused(name, refusal) for name in counts]))
@@ -74,10 +65,10 @@ def create(
     return Decision([] if request.validate_only else facts, CreateTopicsResponse(topics=results))
 
 
-def _partitions_wanted(topics: Iterable[CreatableTopic], rules: TopicRules) -> int:
+def _partitions_wanted(topics: Iterable[CreatableTopic], values: BrokerValues) -> int:
     return sum(
         len(topic.assignments)
-        or (rules.default_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0))
+        or (values.integer("num.partitions") if topic.num_partitions == -1 else max(topic.num_partitions, 0))
         for topic in topics
     )
 
@@ -87,14 +78,14 @@ def _refused(name: str, refusal: Refusal) -> CreatableTopicResult:
 
 
 def _create_one(
-    topic: CreatableTopic, image: ClusterImage, rules: TopicRules, random: Random, facts: list[Fact]
+    topic: CreatableTopic, image: ClusterImage, values: BrokerValues, random: Random, facts: list[Fact]
 ) -> CreatableTopicResult:
     name = topic.name
     configs = {config.name: config.value for config in topic.configs if config.value is not None}
-    refusal = _name_refusal(name, image) or _config_refusal(topic, configs, rules)
+    refusal = _name_refusal(name, image) or _config_refusal(topic, configs, values)
     if refusal is not None:
         return _refused(name, refusal)
-    assignments = _assignments(topic, image, rules, random)
+    assignments = _assignments(topic, image, values, random)
     if isinstance(assignments, Refusal):
         return _refused(name, assignments)
     topic_id = new_topic_id(random)
@@ -110,7 +101,7 @@ def _create_one(
         error_message=None,
         num_partitions=len(assignments),
         replication_factor=len(assignments[0]),
-        configs=rules.describe(configs),
+        configs=_described(configs, values),
     )
 
 
@@ -125,15 +116,28 @@ def _name_refusal(name: str, image: ClusterImage) -> Refusal | None:
     return None if problem is None else Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
 
 
-def _config_refusal(topic: CreatableTopic, configs: dict[str, str], rules: TopicRules) -> Refusal | None:
+def _config_refusal(topic: CreatableTopic, configs: dict[str, str], values: BrokerValues) -> Refusal | None:
     nulls = [config.name for config in topic.configs if config.value is None]
     if nulls:
         return Refusal(ErrorCode.INVALID_CONFIG, "Null value not supported for topic configs: " + ",".join(nulls))
-    return rules.check(configs) if configs else None
+    return topic_configs_refusal(configs, values)
+
+
+def _described(configs: dict[str, str], values: BrokerValues) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=config.name,
+            value=config.value,
+            read_only=config.read_only,
+            config_source=config.source,
+            is_sensitive=config.sensitive,
+        )
+        for config in describe_created_topic(values, configs)
+    ]
 
 
 def _assignments(
-    topic: CreatableTopic, image: ClusterImage, rules: TopicRules, random: Random
+    topic: CreatableTopic, image: ClusterImage, values: BrokerValues, random: Random
 ) -> Sequence[Sequence[int]] | Refusal:
     if topic.assignments:
         return _manual_assignments(topic, image)
@@ -146,8 +150,8 @@ def _assignments(
         return Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     return placement.place(
         image.brokers.values(),
-        rules.default_partitions if topic.num_partitions == -1 else topic.num_partitions,
-        rules.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor,
+        values.integer("num.partitions") if topic.num_partitions == -1 else topic.num_partitions,
+        values.integer("default.replication.factor") if topic.replication_factor == -1 else topic.replication_factor,
         random,
     )
 

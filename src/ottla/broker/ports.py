@@ -1,0 +1,53 @@
+"""What a broker needs of the rest of the node, in its own words.
+
+Owns: the protocols only. The node hands in what fulfils them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ottla.metadata.delta import ClusterDelta
+from ottla.metadata.image import ClusterImage
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+class MetadataSource(Protocol):
+    """Where the committed image comes from."""
+
+    @property
+    def image(self) -> ClusterImage:
+        """The last committed one."""
+        ...
+
+    @property
+    def supported_features(self) -> Mapping[str, tuple[int, int]]: ...
+
+    def subscribe(self, subscriber: Callable[[ClusterDelta, ClusterImage], None]) -> None:
+        """Hear of every change after `image`, in order, on the loop, before its reply is given."""
+        ...
+
+
+class Controller(MetadataSource, Protocol):
+    """Who decides about metadata. A method returns when what it answers is stored and published."""
+
+    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse: ...
+
+    async def delete_topics(self, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse: ...
+
+    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse: ...
+
+    async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse: ...
+
+    async def incremental_alter_configs(
+        self, request: IncrementalAlterConfigsRequest
+    ) -> IncrementalAlterConfigsResponse: ...
+
+    async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse: ...
