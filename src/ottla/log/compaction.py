@@ -6,8 +6,10 @@ Invariants: only sealed segments below the last stable offset are read, and neve
 of old ones only if all of those are still in the log; a log that failed is left alone until its owner says otherwise.
 """
 
+import errno
 import logging
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.base.vocabulary import TopicPartition
@@ -23,7 +25,7 @@ from ottla.log.cleaning import (
     clean_into,
     map_offsets,
 )
-from ottla.log.files import CLEANED_SUFFIX, LARGEST_RELATIVE_OFFSET, StorageFailure, World, out_of_space
+from ottla.log.files import CLEANED_SUFFIX, LARGEST_RELATIVE_OFFSET, StorageFailure, World
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import Segment
 from ottla.log.transaction_sieve import TransactionSieve
@@ -192,7 +194,8 @@ class Compaction:
             try:
                 self.cleaned.append(clean_into(world.disk, chosen, target, plan, self._limits, self._pace))
             except BaseException:
-                target.delete()
+                with suppress(OSError):  # what cannot be removed now goes at the next start
+                    target.delete()
                 raise
             self._target = target
 
@@ -266,16 +269,18 @@ class Compactor:
         if error is None:
             self.cleaned[name] = work.end_offset
             return
-        if isinstance(error, CleaningStopped | FileNotFoundError):
-            # Called off, or the segments went while they were read.
+        if isinstance(error, CleaningStopped):
             return
         if isinstance(error, OSError):
             error = StorageFailure.of(work.log.directory, error)
         if isinstance(error, StorageFailure):
-            if out_of_space(OSError(error.errno, error.message)):
+            if error.out_of_space:
                 _logger.warning("compaction of %s waits for room on the disk: %s", name, error)
-                return
-            raise error
+            elif error.errno == errno.ENOENT:
+                _logger.warning("compaction of %s ended early, its files went meanwhile: %s", name, error)
+            else:
+                raise error
+            return
         self.uncleanable[name] = str(error)
         _logger.error("%s cannot be compacted and will be left as it is until the next start: %s", name, error)
 

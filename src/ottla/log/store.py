@@ -121,6 +121,7 @@ class LogStore:
         """Up to where each log is compacted; the compactor changes it."""
         self._world = world
         self._recovery_threads = recovery_threads
+        self._loaded = False
         self._held: dict[DataDirectory, dict[TopicPartition, PartitionLog]] = {each: {} for each in self.directories}
         self._removals: list[DirectoryRemoval | Removal] = []
 
@@ -189,6 +190,7 @@ class LogStore:
         for loading in loadings:
             self._take_over(loading)
         self._require_one()
+        self._loaded = True
 
     def _take_over(self, loading: "_Loading") -> None:
         directory = loading.directory
@@ -279,6 +281,7 @@ class LogStore:
 
     def directory_of(self, topic_partition: TopicPartition) -> DataDirectory:
         """Where a log of the store is."""
+        assert topic_partition in self.logs, topic_partition
         return next(directory for directory, held in self._held.items() if topic_partition in held)
 
     # Checkpoints
@@ -341,20 +344,26 @@ class LogStore:
             raise NoUsableDirectory(f"no data directory can be used: {reasons}.")
 
     def close(self, broker_epoch: int = -1) -> None:
-        """Flush and close every log, write the checkpoints and mark the stop as clean. Blocking; nothing may run on."""
-        for directory in self.live:
-            try:
-                with ThreadPoolExecutor(self._recovery_threads, "log-closing") as threads:
-                    list(threads.map(_close_all, _slices(list(self._held[directory].values()))))
-            except (StorageFailure, OSError) as error:
-                self._fail(directory, error)
-        work = self.begin_checkpoint(*Checkpoint)
-        work.run()
-        for directory, failure in work.failures:
-            self._fail(directory, failure)
-        for directory in self.live:
-            directory.mark_clean_stop(broker_epoch)
+        """Flush and close every log, write the checkpoints and mark the stop as clean. Blocking; nothing may run on.
+
+        A store that was never loaded only lets its locks go: what it does not know it cannot call clean.
+        """
+        if self._loaded:
+            for directory in self.live:
+                try:
+                    self._close(directory, broker_epoch)
+                except (StorageFailure, OSError) as error:
+                    # The next start recovers what could not be closed.
+                    self._fail(directory, error)
         self.release()
+
+    def _close(self, directory: DataDirectory, broker_epoch: int) -> None:
+        held = self._held[directory]
+        with ThreadPoolExecutor(self._recovery_threads, "log-closing") as threads:
+            list(threads.map(_close_all, _slices(list(held.values()))))
+        for kind in Checkpoint:
+            directory.write_offsets(kind, self._offsets(kind, held))
+        directory.mark_clean_stop(broker_epoch)
 
     def release(self) -> None:
         """Let the locks go."""

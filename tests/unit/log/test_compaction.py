@@ -1,5 +1,6 @@
 """Proves what compaction keeps, what it may touch, when it is due, and that a stop at any step leaves a whole log."""
 
+import errno
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from support.compacting import (
     read_batches_from,
     read_from,
 )
+from support.faulty_disk import FaultyDisk
 
 
 def history(log: PartitionLog, *batches: Sequence[tuple[bytes | None, bytes | None]], compression: int = 0) -> None:
@@ -385,6 +387,51 @@ def test_a_stop_before_any_change_of_names_leaves_the_old_or_the_new_log(tmp_pat
     assert changes > 30
 
 
+@pytest.mark.parametrize("after", range(6))
+def test_a_power_cut_after_any_step_leaves_every_flushed_last_value(tmp_path: Path, after: int) -> None:
+    settings = COMPACTED.__class__(cleanup_compact=True, min_cleanable_ratio=0.0, segment_bytes=400)
+    disk = FaultyDisk(RealDisk())
+    world, _ = manual_world(disk)
+    log = open_log(world, tmp_path, settings)
+    history(log, *([(b"%d" % (number % 5), b"%d" % number)] for number in range(20)))
+    before = latest_values(read_from(log, 0))
+    ticket = log.begin_flush()
+    assert ticket is not None
+    ticket.run()
+    log.finish_flush(ticket)
+    running = compactor(world).begin([log], 0)
+    assert running is not None
+    steps = running.steps()
+    for _ in range(after):
+        next(steps)()
+    log.abandon()
+    disk.crash(str(tmp_path))
+    again = replicated(load_log(world, NAME, str(tmp_path), settings, recovery_point=20))
+    assert latest_values(read_from(again, 0)) == before
+
+
+def test_a_disk_that_fills_up_under_compaction_leaves_the_log_and_no_files(tmp_path: Path) -> None:
+    disk = FaultyDisk(RealDisk())
+    world, _ = manual_world(disk)
+    log = open_log(world, tmp_path)
+    history(log, *([(b"%d" % (number % 5), b"x" * 100)] for number in range(20)))
+    before = contents(log)
+    work = compactor(world)
+    disk.room = 300
+    running = work.begin([log], 0)
+    assert running is not None
+    steps = running.steps()
+    next(steps)()
+    with pytest.raises(OSError, match="write failed") as caught:
+        next(steps)()
+    work.end(running, caught.value)
+    assert contents(log) == before
+    assert not list(tmp_path.glob("*.cleaned"))
+    disk.heal()
+    compact(work, log, world)
+    assert contents(log) == before[-5:]
+
+
 def test_segments_that_went_meanwhile_call_the_exchange_off(tmp_path: Path) -> None:
     world, _ = manual_world()
     log = open_log(world, tmp_path)
@@ -426,7 +473,7 @@ def test_a_failing_disk_is_passed_on_and_a_full_one_waited_for(tmp_path: Path) -
     log = open_log(world, tmp_path)
     history(log, [(b"a", b"1")], [(b"a", b"2")])
     work = compactor(world)
-    for number, fatal in ((28, False), (5, True)):
+    for number, fatal in ((errno.ENOSPC, False), (errno.ENOENT, False), (errno.EIO, True)):
         running = work.begin([log], 0)
         assert running is not None
         error = OSError(number, "told by the disk")

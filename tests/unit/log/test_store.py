@@ -129,6 +129,28 @@ def test_logs_are_found_again_after_a_clean_stop(tmp_path: Path) -> None:
     again.release()
 
 
+def test_a_store_that_was_never_loaded_does_not_call_its_stop_clean(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    append(store.create(ORDERS, TOPIC_ID, SETTINGS), [(b"k", b"v")])
+    crash(store)
+    open_store(tmp_path, load=False).close()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    assert not (tmp_path / "recovery-point-offset-checkpoint").exists()
+
+
+def test_a_log_that_cannot_be_closed_leaves_no_clean_stop(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    store = open_store(tmp_path / "a", tmp_path / "b", disk=disk)
+    for number in range(2):
+        append(store.create(TopicPartition("t", number), TOPIC_ID, SETTINGS), [(b"k", b"v")])
+    disk.failing = str(tmp_path / "a")
+    store.close()
+    assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
+    open_store(tmp_path / "a", tmp_path / "b").close()
+    assert (tmp_path / "a" / ".kafka_cleanshutdown").exists()
+
+
 def test_logs_are_recovered_after_a_crash_and_a_torn_tail_is_cut(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     log = store.create(ORDERS, TOPIC_ID, SETTINGS)
