@@ -95,9 +95,12 @@ class Consumer:
     async def assign(self, starts: Mapping[TopicPartition, Start], seconds: float = 30.0) -> None:
         """Read these partitions and no others, each from its start."""
         await self.close()
+        deadline = self._loop.time() + seconds
         positions = {partition: start.offset for partition, start in starts.items() if start.offset >= 0}
         moments = {partition: start.moment for partition, start in starts.items() if start.offset < 0}
-        positions |= await self._resolve(moments, self._loop.time() + seconds)
+        if self.settings.out_of_range is OutOfRange.FAIL:
+            await self._check_range(positions, deadline)
+        positions |= await self._resolve(moments, deadline)
         self.positions = {partition: positions[partition] for partition in starts}
         self._turns = dict.fromkeys(starts)
         self._stuck.clear()
@@ -160,19 +163,28 @@ class Consumer:
 
     async def _reset(self, partition: TopicPartition) -> None:
         policy = self.settings.out_of_range
-        if policy is OutOfRange.FAIL:
-            position = self.positions[partition]
-            ends = await find_offsets(
-                self._cluster, {partition: LATEST}, self._loop.time() + self.settings.patience_seconds, self._isolation
-            )
-            starts = await find_offsets(
-                self._cluster, {partition: EARLIEST}, self._loop.time() + self.settings.patience_seconds
-            )
-            there = f"there are offsets {starts[partition].offset} to {ends[partition].offset}"
-            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {position} of partition {partition}", there)
-        moment = EARLIEST if policy is OutOfRange.EARLIEST else LATEST
         deadline = self._loop.time() + self.settings.patience_seconds
+        if policy is OutOfRange.FAIL:
+            await self._check_range({partition: self.positions[partition]}, deadline)
+            return
+        moment = EARLIEST if policy is OutOfRange.EARLIEST else LATEST
         self.positions |= await self._resolve({partition: moment}, deadline)
+
+    async def _check_range(self, positions: Mapping[TopicPartition, int], deadline: float) -> None:
+        """Raise when a position is not in the log; one at its end is, since the next record goes there."""
+        if not positions:
+            return
+        firsts = await find_offsets(self._cluster, dict.fromkeys(positions, EARLIEST), deadline)
+        ends = await find_offsets(self._cluster, dict.fromkeys(positions, LATEST), deadline)
+        raise_errors(firsts)
+        raise_errors(ends)
+        for partition, position in positions.items():
+            first, end = firsts[partition].offset, ends[partition].offset
+            if not first <= position <= end:
+                subject = f"offset {position} of partition {partition}"
+                raise BrokerError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE, subject, f"the log begins at {first} and ends at {end}"
+                )
 
     # --- fetching -----------------------------------------------------------------------------------------------------
 

@@ -432,7 +432,8 @@ class Producer:
 
 def _rejection(batch: Batch, code: ErrorCode, part: PartitionProduceResponse) -> BrokerError:
     """The broker's reason; what it says about a single record is the better one."""
+    subject = f"a record for partition {batch.partition}" if code in _TOO_LARGE else f"partition {batch.partition}"
     for single in part.record_errors:
         if single.batch_index_error_message:
-            return BrokerError(code, f"partition {batch.partition}", single.batch_index_error_message)
-    return BrokerError(code, f"partition {batch.partition}", part.error_message)
+            return BrokerError(code, subject, single.batch_index_error_message)
+    return BrokerError(code, subject, part.error_message)

@@ -1,0 +1,94 @@
+"""What went wrong, as one sentence for the person at the terminal.
+
+Owns: the words: what happened, where, and what to do next. Never knows: exit codes, printing.
+"""
+
+from ottla.base.errors import ErrorCode
+from ottla.client.errors import (
+    BrokerError,
+    ClientError,
+    ConnectionFailed,
+    DeadlineExceeded,
+    ProducerFailed,
+    ProtocolViolation,
+    UnsupportedRequest,
+)
+
+_NEXT_STEPS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "'ottla topic list' shows what there is, 'ottla topic create' makes one",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "take another name, or add --if-not-exists to accept the one that is there",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "ask for a --replication-factor of at most the number of brokers",
+    ErrorCode.INVALID_PARTITIONS: "'ottla topic describe' shows how many there are; a topic's partitions can only grow",
+    ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes with 'ottla topic alter', or send smaller records",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "choose another --from",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "ask for the right to use the topic",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ask for the right to change the cluster",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "wait until more replicas are in sync, or lower min.insync.replicas",
+    ErrorCode.LEADER_NOT_AVAILABLE: "'ottla topic describe' shows which partitions have no leader",
+    ErrorCode.KAFKA_STORAGE_ERROR: "look at the disk of the broker",
+    ErrorCode.TOPIC_DELETION_DISABLED: "set delete.topic.enable=true on the brokers",
+}
+
+_PLAIN_WORDS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "does not exist",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "exists already",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "is not a valid topic name",
+    ErrorCode.INVALID_PARTITIONS: "cannot have that number of partitions",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "cannot have that replication factor",
+    ErrorCode.INVALID_CONFIG: "was given a setting that is not valid",
+    ErrorCode.MESSAGE_TOO_LARGE: "is too large for the broker",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "is not in the log",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "is not yours to use",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "is not yours to change",
+    ErrorCode.LEADER_NOT_AVAILABLE: "has no leader at the moment",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "has too few replicas in sync",
+    ErrorCode.REQUEST_TIMED_OUT: "was not handled by the broker in time",
+    ErrorCode.KAFKA_STORAGE_ERROR: "could not be stored by the broker",
+    ErrorCode.INVALID_RECORD: "was given a record the topic does not take",
+    ErrorCode.INVALID_TIMESTAMP: "was given a timestamp the topic does not take",
+    ErrorCode.POLICY_VIOLATION: "breaks a policy of the cluster",
+    ErrorCode.TOPIC_DELETION_DISABLED: "cannot be deleted on this cluster",
+}
+
+_SAY_ENOUGH = frozenset({ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+"""Codes about topics to which the broker's own sentence adds nothing."""
+
+
+class Failure(Exception):
+    """A sentence that ends the command with exit code 1."""
+
+
+def explain(problem: ClientError, bootstrap: str) -> str:
+    """The sentence for a failed call on the cluster at `bootstrap`."""
+    if isinstance(problem, BrokerError):
+        return refusal(problem)
+    if isinstance(problem, ConnectionFailed):
+        return (
+            f"cannot reach {problem.address}: {problem.reason}; "
+            "start a node with 'ottla serve', or name the address of another with --bootstrap"
+        )
+    if isinstance(problem, DeadlineExceeded):
+        return (
+            f"gave up waiting: {problem.what} (cluster at {bootstrap}); "
+            "see whether the brokers are up, or allow more time with --timeout"
+        )
+    if isinstance(problem, UnsupportedRequest):
+        return f"{problem}; this command needs a newer broker"
+    if isinstance(problem, ProtocolViolation):
+        return f"{problem.address} does not answer as a Kafka broker does: {problem.reason}; check the address and port"
+    if isinstance(problem, ProducerFailed):
+        return f"stopped to avoid duplicates or gaps after this failed: {explain(problem.cause, bootstrap)}"
+    return str(problem)
+
+
+def refusal(problem: BrokerError) -> str:
+    """The sentence for what a broker refused: our words for the code, its own reason, the next step."""
+    words = _PLAIN_WORDS.get(problem.code, f"was refused with {problem.code.name}")
+    next_step = _NEXT_STEPS.get(problem.code)
+    message = (problem.message or "").strip().rstrip(".")
+    if problem.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not problem.subject.startswith("topic"):
+        next_step = None  # the topic is there; how many partitions it has is in the message
+    elif problem.code in _SAY_ENOUGH:
+        message = ""
+    reason = f" ({message})" if message else ""
+    return f"{problem.subject} {words}{reason}" + (f"; {next_step}" if next_step else "")

@@ -1,0 +1,117 @@
+"""The `ottla` program: `ottla <noun> <verb>`, and a few verbs that need no noun.
+
+Owns: the list of commands, loading only the one that was asked for, and the end of the program. Never knows: what the
+commands do. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+"""
+
+import os
+import sys
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+DEBUG = "OTTLA_DEBUG"
+
+
+class _Place(NamedTuple):
+    """Where a command is defined (a Typer app or a function) and the line the overview shows for it."""
+
+    module: str
+    name: str
+    help: str
+
+
+COMMANDS = {
+    "serve": _Place("ottla.cli.serve", "serve", "Run one node in the foreground."),
+    "topic": _Place("ottla.cli.topic", "app", "Create, list, describe, alter and delete topics."),
+    "produce": _Place("ottla.cli.produce", "produce", "Send lines or JSON objects to a topic."),
+    "consume": _Place("ottla.cli.consume", "consume", "Print the records of a topic."),
+    "log": _Place("ottla.cli.log", "app", "Look into log files, without a running node."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """Shows every command, imports the chosen one: starting a node must not wait for the other commands' imports."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, place in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=place.help))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else load(name), rest
+
+
+def load(name: str) -> Any:
+    """The command itself."""
+    place = COMMANDS[name]
+    defined = getattr(import_module(place.module), place.name)
+    if isinstance(defined, typer.Typer):
+        return typer.main.get_group(defined)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name)(defined)
+    return typer.main.get_command(alone)
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from ottla import __version__
+
+        print(f"ottla {__version__}")
+        raise typer.Exit
+
+
+def _show_tracebacks(wanted: bool) -> None:
+    if wanted:
+        os.environ[DEBUG] = "1"
+
+
+@app.callback()
+def ottla(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", callback=_show_tracebacks, help="Show where in the program a failure happened.")
+    ] = False,
+) -> None:
+    """A Kafka-compatible event streaming platform.
+
+    The client commands work on any Kafka cluster: name it with --bootstrap.
+
+    \b
+    ottla serve                                   start a node on port 9092
+    ottla topic create orders --partitions 3
+    echo 'hello' | ottla produce orders
+    ottla consume orders --until-end
+    """
+
+
+def run() -> None:
+    """The console script."""
+    try:
+        app()
+    except Exception as problem:
+        if os.environ.get(DEBUG):
+            raise
+        from ottla.cli.failures import Failure
+
+        if isinstance(problem, Failure):
+            sentence = str(problem)
+        else:
+            sentence = (
+                f"{type(problem).__name__}: {problem} (a fault of this program; run 'ottla --debug …' for details)"
+            )
+        print(f"ottla: {sentence}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,211 @@
+"""`ottla produce TOPIC`: lines or JSON objects into a topic.
+
+Owns: the options, the summary, and which line is named when one is wrong. Never knows: batches and requests.
+"""
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, Bootstrap, Seconds, with_cluster
+
+if TYPE_CHECKING:
+    from ottla.cli.input_lines import LineRules
+    from ottla.client.cluster import Cluster
+    from ottla.client.producer import Producer, ProducerSettings
+
+BATCH_BYTES = 256 * 1024
+REQUEST_BYTES = 1024 * 1024
+CREATION_SECONDS = 5.0
+"""How long a topic that the broker may create by itself is waited for."""
+STANDARD_INPUT = "-"
+
+
+class CompressionName(StrEnum):
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class Acks(StrEnum):
+    NONE = "0"
+    LEADER = "1"
+    ALL = "all"
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where the records go.")],
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE…", help="What to send; standard input without any, or for -.")
+    ] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option("--key-separator", "-K", metavar="TEXT", help="What stands between key and value in a line."),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for every record; repeat for more."),
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="Send all to this one; else the key decides.")
+    ] = None,
+    compression: Annotated[
+        CompressionName, typer.Option("--compression", "-z", help="How batches are compressed.")
+    ] = CompressionName.NONE,
+    acks: Annotated[Acks, typer.Option("--acks", help="Who must have a record before it counts as sent.")] = Acks.ALL,
+    idempotent: Annotated[
+        bool, typer.Option("--idempotent/--no-idempotent", help="With acks=all: a repetition leaves no duplicate.")
+    ] = True,
+    null_value: Annotated[
+        str | None, typer.Option("--null-value", metavar="TEXT", help="A value written like this is sent as null.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Lines are objects with key, value, headers and timestamp.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary on standard error.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    seconds: Seconds = DEFAULT_SECONDS,
+) -> None:
+    """Send each line of standard input or of files to a topic as a record.
+
+    \b
+    echo 'hello' | ottla produce orders
+    ottla produce orders --key-separator : < orders.txt
+    ottla produce users -K = --null-value ''          (ann= deletes ann)
+    ottla consume orders -e --json | ottla produce copy --json -z zstd
+    """
+    from ottla.cli.input_lines import LineRules
+    from ottla.client.producer import ProducerSettings
+    from ottla.records.compression import Compression
+
+    if as_json and (key_separator is not None or null_value is not None):
+        raise typer.BadParameter("--json says itself what is key and null: leave out --key-separator and --null-value")
+    if key_separator == "":
+        raise typer.BadParameter("a separator needs at least one character", param_hint="--key-separator")
+    rules = LineRules(
+        None if key_separator is None else os.fsencode(key_separator),
+        None if null_value is None else os.fsencode(null_value),
+        parse_headers(header),
+        as_json,
+    )
+    settings = ProducerSettings(
+        acks={Acks.NONE: 0, Acks.LEADER: 1, Acks.ALL: -1}[acks],
+        idempotent=idempotent and acks is Acks.ALL,
+        compression=Compression[compression.name],
+        batch_bytes=BATCH_BYTES,
+        request_bytes=REQUEST_BYTES,
+        block_seconds=seconds,
+        delivery_seconds=max(seconds, DEFAULT_SECONDS),
+    )
+    job = _Job(topic, partition, files or [STANDARD_INPUT], rules, settings)
+    try:
+        with_cluster(bootstrap, seconds, job.work)
+    finally:
+        if not quiet and job.summary:
+            print(job.summary, file=sys.stderr)
+
+
+class _Job:
+    """One run of the command, and what is to be said about it afterwards, also when it ended early."""
+
+    def __init__(
+        self, topic: str, partition: int | None, files: list[str], rules: "LineRules", settings: "ProducerSettings"
+    ) -> None:
+        self.summary = ""
+        self._topic = topic
+        self._partition = partition
+        self._files = files
+        self._rules = rules
+        self._settings = settings
+
+    async def work(self, cluster: "Cluster") -> None:
+        import asyncio
+        from time import monotonic
+
+        from ottla.cli.failures import Failure
+        from ottla.client.producer import Producer
+
+        patience = min(self._settings.block_seconds, CREATION_SECONDS)
+        await cluster.topic(self._topic, cluster.deadline(patience), create=True)
+        producer = Producer(cluster, self._settings)
+        begun = monotonic()
+        try:
+            try:
+                await self._send_all(producer)
+            except (Failure, asyncio.CancelledError):
+                await producer.flush()  # what was read before the bad line or Ctrl-C is sent
+                raise
+            await producer.flush()
+            if producer.failure is not None:
+                raise producer.failure
+        finally:
+            await producer.close()
+            self.summary = summarize(self._topic, producer.totals, monotonic() - begun)
+
+    async def _send_all(self, producer: "Producer") -> None:
+        from ottla.cli.failures import Failure
+        from ottla.cli.input_lines import line_reader, lines_of
+
+        read = line_reader(self._rules)
+        send = producer.send
+        topic, partition = self._topic, self._partition
+        async for name, descriptor in _opened(self._files):
+            number = 0
+            async for lines in lines_of(descriptor):
+                for line in lines:
+                    number += 1
+                    try:
+                        key, value, headers, timestamp = read(line)
+                    except ValueError as problem:
+                        raise Failure(f"line {number} of {name} {problem}; the lines before it were sent") from None
+                    await send(topic, value, key, headers=headers, partition=partition, timestamp=timestamp)
+                if producer.failure is not None:
+                    raise producer.failure
+
+
+async def _opened(files: list[str]) -> AsyncIterator[tuple[str, int]]:
+    """Each input by name and descriptor."""
+    from ottla.cli.failures import Failure
+
+    for name in files:
+        if name == STANDARD_INPUT:
+            yield "standard input", sys.stdin.fileno()
+            continue
+        try:
+            descriptor = os.open(name, os.O_RDONLY)
+        except OSError as problem:
+            raise Failure(f"cannot read {name}: {problem.strerror}") from None
+        try:
+            yield name, descriptor
+        finally:
+            os.close(descriptor)
+
+
+def summarize(topic: str, totals: tuple[int, int, int], seconds: float) -> str:
+    """The line at the end: how much arrived and how fast."""
+    from ottla.cli.output import size_text
+
+    records, size, failed = totals
+    pace = (
+        f", {records / seconds:,.0f} records/s, {size_text(int(size / seconds))}/s" if records and seconds > 0 else ""
+    )
+    lost = f", {failed:,} failed" if failed else ""
+    plural = "" if records == 1 else "s"
+    return f"sent {records:,} record{plural} ({size_text(size)}) to {topic!r} in {seconds:.2f} s{pace}{lost}"
+
+
+def parse_headers(texts: list[str] | None) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers of repeated NAME=VALUE options."""
+    headers = []
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--header")
+        headers.append((name, os.fsencode(value)))
+    return tuple(headers)

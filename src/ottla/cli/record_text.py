@@ -1,0 +1,109 @@
+"""Records as lines of bytes.
+
+Owns: the columns of the plain output and the placeholders of `--format`. Never knows: where records come from.
+Invariant: keys and values go out as the very bytes they are.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple, TypeAlias
+
+from ottla.base.vocabulary import TopicPartition
+from ottla.cli.record_json import to_json
+from ottla.records.record import Headers, Record
+
+Printer: TypeAlias = Callable[[TopicPartition, Sequence[Record]], bytes]
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
+_PIECE = re.compile(r"\{(?P<name>[a-z]*)\}|\\(?P<escape>.)", re.DOTALL)
+_Piece: TypeAlias = Callable[[TopicPartition, Record], bytes]
+
+
+class TextRules(NamedTuple):
+    """What a line shows beside the value, and how null is written."""
+
+    partition: bool = False
+    timestamp: bool = False
+    key: bool = False
+    headers: bool = False
+    separator: bytes = b"\t"
+    null: bytes = b"null"
+
+
+def json_printer() -> Printer:
+    return lambda partition, records: b"".join(to_json(partition, record) for record in records)
+
+
+def text_printer(rules: TextRules) -> Printer:
+    """Columns in a fixed order, one line a record."""
+    null = rules.null
+    columns = _columns(rules)
+    if not columns:
+        return lambda _, records: b"".join([(null if r.value is None else r.value) + b"\n" for r in records])
+    columns.append(_FIELDS["value"](null))
+    separator = rules.separator
+
+    def show(partition: TopicPartition, records: Sequence[Record]) -> bytes:
+        return b"".join(separator.join([column(partition, record) for column in columns]) + b"\n" for record in records)
+
+    return show
+
+
+def _columns(rules: TextRules) -> list[_Piece]:
+    wanted = [("place", rules.partition), ("time", rules.timestamp), ("headers", rules.headers), ("key", rules.key)]
+    return [_FIELDS[name](rules.null) for name, chosen in wanted if chosen]
+
+
+def format_printer(template: str, null: bytes) -> Printer:
+    """Records by a template: {key}, {value} … are filled in, \\n and \\t are what they are in most languages.
+
+    ValueError with a sentence when the template names something that is not there.
+    """
+    pieces: list[_Piece] = []
+    end = 0
+    for found in _PIECE.finditer(template):
+        pieces += _literal(template[end : found.start()])
+        end = found.end()
+        name, escape = found["name"], found["escape"]
+        if escape is not None:
+            pieces += _literal(_ESCAPES.get(escape, escape))
+        elif name in _FIELDS:
+            pieces.append(_FIELDS[name](null))
+        else:
+            raise ValueError(f"{{{name}}} is none of {', '.join(f'{{{known}}}' for known in _FIELDS)}")
+    pieces += _literal(template[end:])
+    return lambda partition, records: b"".join(piece(partition, record) for record in records for piece in pieces)
+
+
+def _literal(text: str) -> list[_Piece]:
+    data = text.encode("utf-8", "surrogateescape")
+    return [lambda _, __: data] if data else []
+
+
+def time_text(timestamp: int) -> str:
+    """ISO time in UTC with milliseconds; the bare number when no calendar has it."""
+    try:
+        moment = datetime.fromtimestamp(timestamp // 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return str(timestamp)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp % 1000:03d}Z"
+
+
+def _headers_text(headers: Headers, null: bytes) -> bytes:
+    return b",".join(
+        name.encode("utf-8", "surrogateescape") + b"=" + (null if value is None else value) for name, value in headers
+    )
+
+
+_FIELDS: dict[str, Callable[[bytes], _Piece]] = {
+    "topic": lambda _: lambda partition, __: partition.topic.encode(),
+    "partition": lambda _: lambda partition, __: b"%d" % partition.partition,
+    "offset": lambda _: lambda __, record: b"%d" % record.offset,
+    "place": lambda _: lambda partition, record: b"%d:%d" % (partition.partition, record.offset),
+    "timestamp": lambda _: lambda __, record: b"%d" % record.timestamp,
+    "time": lambda _: lambda __, record: time_text(record.timestamp).encode(),
+    "key": lambda null: lambda _, record: null if record.key is None else record.key,
+    "value": lambda null: lambda _, record: null if record.value is None else record.value,
+    "headers": lambda null: lambda _, record: _headers_text(record.headers, null),
+}
