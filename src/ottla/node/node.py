@@ -15,16 +15,22 @@ import socket
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import ottla
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import TopicId, TopicPartition
 from ottla.broker.broker import Broker, Platform
-from ottla.controller.controller import Controller, Registration
-from ottla.log.data_directory import UnusableDirectory
+from ottla.controller.controller import Controller
+from ottla.controller.metadata_log import UnreadableMetadata
+from ottla.controller.quorum_state import BadQuorumState
+from ottla.log.data_directory import METADATA_LOG
 from ottla.log.files import StorageFailure, World
+from ottla.log.properties import UnusableDirectory
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore, NoUsableDirectory
+from ottla.metadata.brokers import Listener as RegisteredListener
+from ottla.metadata.brokers import Registration
 from ottla.metadata.image import ClusterImage, ResourceType
 from ottla.net.listener import Listener, SocketOptions
 from ottla.node.listeners import Address, BadListener, parse_listeners
@@ -90,17 +96,17 @@ class Node:
         )
         try:
             cluster_id = store.open(self.node_id)
-            controller = await self._lead(cluster_id, store, threads, [address for address, _ in listeners])
+            controller = self._lead(cluster_id, store, threads, [address for address, _ in listeners])
             self._load(store, controller.image)
             broker = Broker(
                 Platform(loop, self.world, threads), self.node_id, self.values, store, controller, self._give_up
             )
             broker.start()
-        except (UnusableDirectory, NoUsableDirectory, StorageFailure) as failure:
+        except (UnusableDirectory, NoUsableDirectory, StorageFailure, UnreadableMetadata, BadQuorumState) as failure:
             store.release()
             raise StartFailure(str(failure)) from None
         for address, listener in listeners:
-            listener.start(loop, lambda client, peer, name=address.name: broker.accept(client, peer, name))
+            listener.start(loop, partial(_accept, broker, address.name))
         # What start-up made lives as long as the node: the collector need not look at it again.
         gc.collect()
         gc.freeze()
@@ -111,7 +117,8 @@ class Node:
         for _, listener in listeners:
             listener.close()
         await broker.stop()
-        await controller.close()
+        await controller.stop()
+        controller.close()
         threads.shutdown()
         if self._failure is not None:
             print(f"ottla: {self._failure}", file=sys.stderr)
@@ -149,25 +156,29 @@ class Node:
     def _asked(self, name: str) -> int:
         return self.values.integer(name) if self.values.own_text(name) is not None else -1
 
-    async def _lead(
+    def _lead(
         self, cluster_id: str, store: LogStore, threads: ThreadPoolExecutor, addresses: list[Address]
     ) -> Controller:
         loop = asyncio.get_running_loop()
-        registration = Registration(
-            node_id=self.node_id,
-            listeners={address.name: (address.host, address.port) for address in addresses},
-            rack=self.values.get("broker.rack"),  # type: ignore[arg-type]
-            directories=tuple(directory.identity for directory in store.live),
-        )
         controller = Controller(
             self.world,
-            os.path.join(os.path.abspath(self.values.text("metadata.log.dir")), "__cluster_metadata-0"),
+            os.path.join(os.path.abspath(self.values.text("metadata.log.dir")), METADATA_LOG),
             cluster_id,
-            registration,
+            self.node_id,
             self.values,
             lambda work: loop.run_in_executor(threads, work),
         )
-        await controller.start()
+        controller.open()
+        rack = self.values.get("broker.rack")
+        controller.register(
+            Registration(
+                broker_id=self.node_id,
+                incarnation_id=self.world.random.identity(),
+                listeners={address.name: RegisteredListener(address.host, address.port) for address in addresses},
+                rack=None if rack is None else str(rack),
+                directories=tuple(directory.identity for directory in store.live),
+            )
+        )
         return controller
 
     def _load(self, store: LogStore, image: ClusterImage) -> None:
@@ -206,6 +217,10 @@ class Node:
         self._failure = reason
         assert self._ending is not None
         self._ending.set()
+
+
+def _accept(broker: Broker, listener: str, client: socket.socket, peer: str) -> None:
+    broker.accept(client, peer, listener)
 
 
 def _why_not_bound(address: Address, problem: OSError) -> str:
