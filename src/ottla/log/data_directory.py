@@ -6,7 +6,6 @@ Invariants: nothing is read or written before the lock is held and the owner is 
 while the directory is in use, so a crash at any time counts as one.
 """
 
-import json
 import logging
 import os
 import re
@@ -120,8 +119,8 @@ class DataDirectory:
 
     def mark_clean_stop(self, broker_epoch: int) -> None:
         """Say that every log here is flushed and its checkpoints are written."""
-        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-        replace_whole(self._disk, os.path.join(self.path, CLEAN_STOP_FILE), content.encode())
+        content = b'{"version":0,"brokerEpoch":%d}' % broker_epoch
+        replace_whole(self._disk, os.path.join(self.path, CLEAN_STOP_FILE), content)
 
     def read_offsets(self, kind: Checkpoint) -> dict[TopicPartition, int]:
         """A checkpoint; a damaged one costs time (or history that retention would remove), never data."""
