@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import NamedTuple
 
-from ottla.base.vocabulary import NO_TOPIC_ID, TopicId, TopicPartition, identity_text
+from ottla.base.vocabulary import TopicId, TopicPartition, identity_text
 from ottla.log.checkpoints import Checkpoint
-from ottla.log.data_directory import DataDirectory, PartitionDirectory, aside_name
+from ottla.log.data_directory import DataDirectory, aside_name
 from ottla.log.files import StorageFailure, World
 from ottla.log.flushing import Removal
+from ottla.log.loading import DirectoryLoading, IsStray, SettingsOf
 from ottla.log.partition_log import PartitionLog
-from ottla.log.properties import InconsistentCluster, UnusableDirectory, read_topic_id, write_topic_id
+from ottla.log.properties import InconsistentCluster, UnusableDirectory, write_topic_id
 from ottla.log.recovery import load_log
 from ottla.log.settings import LogSettings
 
@@ -105,8 +106,6 @@ class DirectoryRemoval(NamedTuple):
             raise StorageFailure.of(self.path, error) from error
 
 
-SettingsOf = Callable[[TopicPartition], LogSettings]
-IsStray = Callable[[TopicPartition, TopicId | None], bool]
 Progress = Callable[[int, int], None]
 
 
@@ -133,6 +132,10 @@ class LogStore:
         That is the given one, else the one found, else a new one. Raises UnusableDirectory, NoUsableDirectory.
         """
         claimed = []
+        for slot, directory in enumerate(self.directories):
+            if any(directory.path == other.path for other in self.directories[:slot]):
+                path = directory.path
+                raise UnusableDirectory(path, f"{path} is named twice among the data directories; name it once.")
         try:
             for directory in self.directories:
                 try:
@@ -172,7 +175,7 @@ class LogStore:
         loadings = []
         for directory in self.live:
             try:
-                loadings.append(_Loading(self._world, directory, settings_of, is_stray))
+                loadings.append(DirectoryLoading(self._world, directory, settings_of, is_stray))
             except OSError as error:
                 self._fail(directory, StorageFailure.of(directory.path, error))
         total = sum(len(loading.entries) for loading in loadings)
@@ -192,7 +195,7 @@ class LogStore:
         self._require_one()
         self._loaded = True
 
-    def _take_over(self, loading: "_Loading") -> None:
+    def _take_over(self, loading: DirectoryLoading) -> None:
         directory = loading.directory
         if loading.failure is not None:
             self._fail(directory, loading.failure)
@@ -341,7 +344,7 @@ class LogStore:
     def _require_one(self) -> None:
         if not self.live:
             reasons = "; ".join(str(directory.failure) for directory in self.directories)
-            raise NoUsableDirectory(f"no data directory can be used: {reasons}.")
+            raise NoUsableDirectory(f"no data directory can be used ({reasons}); repair one or name another.")
 
     def close(self, broker_epoch: int = -1) -> None:
         """Flush and close every log, write the checkpoints and mark the stop as clean. Blocking; nothing may run on.
@@ -378,60 +381,3 @@ def _slices(logs: Sequence[PartitionLog]) -> list[Sequence[PartitionLog]]:
 def _close_all(logs: Sequence[PartitionLog]) -> None:
     for log in logs:
         log.close()
-
-
-class _Loading:
-    """One directory being loaded, by several threads."""
-
-    def __init__(
-        self, world: World, directory: DataDirectory, settings_of: SettingsOf, is_stray: IsStray | None
-    ) -> None:
-        self.directory = directory
-        self.logs: list[PartitionLog] = []
-        self.leftovers: list[str] = []
-        self.failure: Exception | None = None
-        self._world = world
-        self._settings_of = settings_of
-        self._is_stray = is_stray
-        self._clean = directory.take_clean_stop()
-        self._recovery_points = directory.read_offsets(Checkpoint.RECOVERY_POINT)
-        self._start_offsets = directory.read_offsets(Checkpoint.START_OFFSET)
-        self._high_watermarks = directory.read_offsets(Checkpoint.HIGH_WATERMARK)
-        self.entries: list[PartitionDirectory] = []
-        for entry in directory.partitions():
-            if entry.mark is None:
-                self.entries.append(entry)
-            elif entry.mark == "delete":
-                self.leftovers.append(os.path.join(directory.path, entry.name))
-
-    def run(self, entries: Sequence[PartitionDirectory]) -> int:
-        """Load some of the logs; answers how many were seen to."""
-        for entry in entries:
-            if self.failure is None:
-                try:
-                    self._load(entry)
-                except (OSError, StorageFailure, UnusableDirectory) as error:
-                    self.failure = error
-        return len(entries)
-
-    def _load(self, entry: PartitionDirectory) -> None:
-        name = entry.topic_partition
-        path = os.path.join(self.directory.path, entry.name)
-        topic_id = read_topic_id(self._world.disk, path)
-        if self._is_stray is not None and self._is_stray(name, topic_id):
-            aside = os.path.join(self.directory.path, aside_name(name, self._world.random.identity(), "stray"))
-            self._world.disk.rename(path, aside)
-            _logger.warning("%s belongs to no topic of this node any more and was put aside as %s", path, aside)
-            return
-        log = load_log(
-            self._world,
-            name,
-            path,
-            self._settings_of(name),
-            clean=self._clean,
-            recovery_point=self._recovery_points.get(name, 0),
-            start_offset=self._start_offsets.get(name, 0),
-            topic_id=NO_TOPIC_ID if topic_id is None else topic_id,
-        )
-        log.high_watermark = max(self._high_watermarks.get(name, 0), log.start_offset)
-        self.logs.append(log)

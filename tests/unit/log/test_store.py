@@ -279,6 +279,7 @@ def test_what_is_no_partition_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     (tmp_path / "__cluster_metadata-0").mkdir()
     (tmp_path / "bootstrap.checkpoint").touch()
+    (tmp_path / "notes-2024").touch()
     (tmp_path / "moving-0.0123456789abcdef0123456789abcdef-future").mkdir()
     store = open_store(tmp_path)
     assert store.logs == {}
@@ -421,8 +422,15 @@ def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline(tmp_pat
 
 def test_an_unusable_path_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(NoUsableDirectory, match=r"^no data directory can be used: .*file.*\.$"):
+    with pytest.raises(
+        NoUsableDirectory, match=r"^no data directory can be used \(.*file.*\); repair one or name another\.$"
+    ):
         open_store(tmp_path / "file" / "data")
+
+
+def test_a_directory_named_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnusableDirectory, match="named twice"):
+        open_store(tmp_path, tmp_path / ".." / tmp_path.name)
 
 
 def test_names_of_directories_are_understood_and_long_topics_cut() -> None:
