@@ -98,7 +98,7 @@ def test_the_twins_agree_on_garbage(payload: bytes, count: int, base: int, targe
 
 
 @needs_compiled
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(
     rows=contents,
     changes=st.lists(st.tuples(st.integers(min_value=0), st.integers(0, 255)), min_size=1, max_size=3),
@@ -134,10 +134,11 @@ rules = st.builds(
     after_max_ms=st.sampled_from([1000, 2**63 - 1]),
     compacted=st.booleans(),
     compression=st.none() | compressions,
+    level=st.sampled_from([None, 1, 9]),  # the settings admit no level that the kind does not have
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 @given(
     rows=contents,
     kind=compressions,
@@ -145,6 +146,7 @@ rules = st.builds(
     now=st.integers(min_value=0, max_value=2**48),
     changes=st.lists(st.tuples(st.integers(min_value=0), st.integers(0, 255)), max_size=3),
     tail=st.binary(max_size=30),
+    base=st.sampled_from([None, 0, 2**63 - 1, -(2**63)]),
     repair=st.booleans(),
 )
 def test_a_check_answers_whatever_the_bytes(
@@ -154,9 +156,12 @@ def test_a_check_answers_whatever_the_bytes(
     now: int,
     changes: list[tuple[int, int]],
     tail: bytes,
+    base: int | None,
     repair: bool,
 ) -> None:
     data = build_batch(numbered(rows), compression=kind)
+    if base is not None:
+        HEADER.pack_into(data, 0, *read_header(data)._replace(base_timestamp=base))
     for position, byte in changes:
         data[position % len(data)] = byte
     if repair:  # so that damage gets past the checksum

@@ -197,7 +197,10 @@ def _check_records(
             return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"The batch for {topic_partition}: {damage}")
         try:
             contiguous, earliest, latest_delta, keyless = inspect(payload, header.records_count)
-            if marked or (rules.compacted and keyless) or _out_of_range(header, rules, now_ms, earliest, latest_delta):
+            oldest, newest = header.base_timestamp + earliest, header.base_timestamp + latest_delta
+            if newest > NO_LIMIT or oldest < ~NO_LIMIT or newest - oldest > NO_LIMIT:
+                raise CorruptBatch(0, "timestamps do not fit in 64 bits")
+            if marked or (rules.compacted and keyless) or _out_of_range(rules, now_ms, oldest, newest):
                 records = decode(payload, header)
                 rejection = _reject_records(records, header, rules, now_ms, topic_partition, recompress)
                 if rejection is not None:
@@ -205,7 +208,7 @@ def _check_records(
         except CorruptBatch as damage:
             return Rejection(ErrorCode.INVALID_RECORD, f"The batch for {topic_partition}: {damage}")
         if not marked:
-            latest = max(NO_TIMESTAMP, header.base_timestamp + latest_delta)
+            latest = max(NO_TIMESTAMP, newest)
     if rules.log_append_time:
         attributes |= LOG_APPEND_TIME
         latest = now_ms
@@ -219,12 +222,11 @@ def _check_records(
     return _patch(data, header, attributes, latest, stamp)
 
 
-def _out_of_range(header: BatchHeader, rules: Rules, now_ms: int, earliest: int, latest: int) -> bool:
+def _out_of_range(rules: Rules, now_ms: int, oldest: int, newest: int) -> bool:
     """Could any timestamp break the limits?"""
     if rules.log_append_time:
         return False
-    base = header.base_timestamp
-    return base + latest > now_ms + rules.after_max_ms or base + earliest < now_ms - rules.before_max_ms
+    return newest > now_ms + rules.after_max_ms or oldest < now_ms - rules.before_max_ms
 
 
 def _reject_records(

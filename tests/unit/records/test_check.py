@@ -4,6 +4,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.records import check as room
+from ottla.records import codec
 from ottla.records.batch import read_records
 from ottla.records.builder import build_batch, replace_payload
 from ottla.records.check import Checked, Rejection, Rules, check
@@ -309,3 +310,20 @@ def test_where_records_are_read_a_wrong_count_is_refused() -> None:
     for count in (1, 3):
         data = patched(batch(), records_count=count, last_offset_delta=count - 1)
         assert rejected(data, COMPACTED).error is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(
+    "rules", [COMPACTED, AS_ZSTD, AS_ZSTD._replace(log_append_time=True, after_max_ms=room.NO_LIMIT)]
+)
+@pytest.mark.parametrize(
+    ("base", "times"),
+    [(2**63 - 1, [0, 5]), (-(2**63), [0, -5]), (0, [-(2**63), 2**63 - 1])],
+    ids=["past the end", "before the start", "too far apart"],
+)
+def test_where_records_are_read_timestamps_past_64_bits_are_refused(base: int, times: list[int], rules: Rules) -> None:
+    records = [Record(index * 3, time, b"k", b"v") for index, time in enumerate(times)]
+    payload = codec.encode(records, 0, 0)[0]
+    head = read_header(batch())._replace(base_timestamp=base, max_timestamp=0)
+    answer = rejected(replace_payload(head, payload), rules)
+    assert answer.error is ErrorCode.INVALID_RECORD
+    assert "timestamps do not fit" in answer.message
