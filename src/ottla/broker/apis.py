@@ -20,6 +20,8 @@ HANDLED = (
     "describe_log_dirs",
     "describe_producers",
     "init_producer_id",
+    "update_features",
+    "describe_quorum",
 )
 """Modules of `broker.handlers` that serve an API each, beside Produce and Fetch."""
 

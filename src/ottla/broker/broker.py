@@ -21,6 +21,7 @@ from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.flusher import Flusher
 from ottla.broker.partitions import PartitionTable
 from ottla.broker.ports import Controller
+from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.publisher import Publisher
 from ottla.broker.upkeep import Upkeep
 from ottla.broker.waiting_room import WaitingRoom
@@ -81,6 +82,7 @@ class Broker:
             self, self.values.integer("socket.request.max.bytes"), self.values.integer("queued.max.requests")
         )
         self.publisher = Publisher(self)
+        self.producer_ids = ProducerIds(controller, node_id)
         self.upkeep = Upkeep(self)
 
     @property

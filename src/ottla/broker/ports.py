@@ -13,10 +13,12 @@ from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsR
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
 class MetadataSource(Protocol):
@@ -49,5 +51,9 @@ class Controller(MetadataSource, Protocol):
     async def incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest
     ) -> IncrementalAlterConfigsResponse: ...
+
+    async def update_features(self, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse: ...
+
+    def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse: ...
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse: ...

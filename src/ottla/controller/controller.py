@@ -29,6 +29,7 @@ from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsR
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -206,6 +207,11 @@ class Controller:
         return await self._submit(
             lambda image: features.update(request, image, self.node_id, version),
             lambda refusal: UpdateFeaturesResponse(error_code=refusal.error, error_message=refusal.message),
+        )
+
+    def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+        return replies.describe_quorum(
+            request, self.node_id, self.log.epoch, self.log.high_watermark, self._world.clock.now_ms()
         )
 
     def _place(self, image: ClusterImage) -> Place:

@@ -1,0 +1,16 @@
+"""DeleteTopics, v1 to v6, by name and (v6) by id: the answer leaves when the topics are gone from the metadata.
+
+Their files are renamed at once and removed later. Kafka shuffles the results, here they keep an order.
+"""
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.context import Context
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+async def handle(broker: "Broker", request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
+    return await broker.controller.delete_topics(request, context.version)

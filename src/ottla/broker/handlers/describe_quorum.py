@@ -1,0 +1,13 @@
+"""DescribeQuorum, v0 to v2: who leads the metadata log, and how far its voters are."""
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.context import Context
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: DescribeQuorumRequest, context: Context) -> DescribeQuorumResponse:
+    return broker.controller.describe_quorum(request)

@@ -1,0 +1,100 @@
+"""DescribeTopicPartitions, v0: topics in the order of their names, cut where the limit of partitions is reached.
+
+The cursor in the answer says where to go on. Without authorization every operation on a topic is allowed. An answer is
+made in one go, since `max.request.partition.size.limit` bounds it.
+"""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.metadata.image import ClusterImage, TopicImage
+from ottla.metadata.names import topic_name_problem
+from ottla.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ResponseCursor,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+ALL_TOPIC_OPERATIONS = 3576
+"""One bit for each operation on a topic."""
+
+
+def handle(
+    broker: "Broker", request: DescribeTopicPartitionsRequest, context: Context
+) -> DescribeTopicPartitionsResponse:
+    image = broker.image
+    cursor = request.cursor
+    asked = {topic.name for topic in request.topics}
+    if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
+        return DescribeTopicPartitionsResponse(
+            topics=[
+                DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name)
+                for topic in request.topics
+            ]
+        )
+    first = "" if cursor is None else cursor.topic_name
+    names = sorted(name for name in (asked or image.topics) if name >= first)
+    most = broker.values.integer("max.request.partition.size.limit")
+    room = max(min(most, request.response_partition_limit), 1)
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        if room == 0:
+            return _answer(topics, ResponseCursor(topic_name=name, partition_index=0))
+        topic = image.topics.get(name)
+        if topic is None:
+            topics.append(_unknown(name))
+            continue
+        start = cursor.partition_index if cursor is not None and name == first else 0
+        end = min(start + room, len(topic.partitions))
+        topics.append(_described(topic, start, end, image))
+        if end < len(topic.partitions):
+            return _answer(topics, ResponseCursor(topic_name=name, partition_index=end))
+        room -= max(end - start, 0)
+    return _answer(topics, None)
+
+
+def _answer(
+    topics: list[DescribeTopicPartitionsResponseTopic], cursor: ResponseCursor | None
+) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=cursor)
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    invalid = topic_name_problem(name) is not None
+    error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=error, name=name, topic_authorized_operations=ALL_TOPIC_OPERATIONS
+    )
+
+
+def _described(topic: TopicImage, start: int, end: int, image: ClusterImage) -> DescribeTopicPartitionsResponseTopic:
+    live = {broker.id for broker in image.brokers.values() if not broker.fenced}
+    partitions = []
+    for number in range(start, end):
+        partition = topic.partitions[number]
+        partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                error_code=ErrorCode.NONE if partition.leader in live else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=number,
+                leader_id=partition.leader if partition.leader in live else -1,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=partition.replicas,
+                isr_nodes=partition.in_sync,
+                eligible_leader_replicas=partition.eligible,
+                last_known_elr=partition.last_known,
+                offline_replicas=[replica for replica in partition.replicas if replica not in live],
+            )
+        )
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=partitions,
+        topic_authorized_operations=ALL_TOPIC_OPERATIONS,
+    )

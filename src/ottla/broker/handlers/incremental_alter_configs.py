@@ -1,0 +1,73 @@
+"""IncrementalAlterConfigs, v0 and v1: single configs are set, deleted, appended to or subtracted from.
+
+Levels of loggers are this process's own and are changed here; everything else is decided by the controller.
+"""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker import loggers
+from ottla.broker.context import Context
+from ottla.metadata.configs import TWICE, operations, refused_resource
+from ottla.metadata.decision import Refusal
+from ottla.metadata.image import ResourceType
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+async def handle(
+    broker: "Broker", request: IncrementalAlterConfigsRequest, context: Context
+) -> IncrementalAlterConfigsResponse:
+    asked = [resource for resource in request.resources if resource.resource_type == ResourceType.BROKER_LOGGER]
+    if not asked:
+        return await broker.controller.incremental_alter_configs(request)
+    names = [resource.resource_name for resource in asked]
+    responses = [
+        _answer(
+            resource,
+            TWICE
+            if names.count(resource.resource_name) > 1
+            else _change_levels(resource, broker.node_id, request.validate_only),
+        )
+        for resource in asked
+    ]
+    stored = [resource for resource in request.resources if resource.resource_type != ResourceType.BROKER_LOGGER]
+    if stored:
+        rest = IncrementalAlterConfigsRequest(resources=stored, validate_only=request.validate_only)
+        responses.extend((await broker.controller.incremental_alter_configs(rest)).responses)
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def _answer(resource: AlterConfigsResource, refusal: Refusal | None) -> AlterConfigsResourceResponse:
+    key = (resource.resource_type, resource.resource_name)
+    return refused_resource(AlterConfigsResourceResponse, key, refusal)
+
+
+def _change_levels(resource: AlterConfigsResource, node_id: int, validate_only: bool) -> Refusal | None:
+    name = resource.resource_name
+    if name != str(node_id):
+        numeric = name.removeprefix("-").isdecimal()
+        message = (
+            f"Unexpected node id. Expected {node_id}, but received {name}"
+            if numeric
+            else f"Node id must be an integer, but it is: {name}"
+        )
+        return Refusal(ErrorCode.INVALID_REQUEST, message)
+    alterations = operations(resource.configs)
+    if isinstance(alterations, Refusal):
+        return alterations
+    for alteration in alterations:
+        refusal = loggers.refusal(*alteration)
+        if refusal is not None:
+            return refusal
+    if not validate_only:
+        for alteration in alterations:
+            loggers.change(*alteration)
+    return None

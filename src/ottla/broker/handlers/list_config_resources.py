@@ -1,0 +1,49 @@
+"""ListConfigResources, v0 and v1: what configs can be asked for.
+
+Version 0 knows subscriptions to clients' metrics only. Topics and brokers are listed whether or not configs are set on
+them, groups and subscriptions only when there are.
+"""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.metadata.image import ClusterImage, ResourceType
+from ottla.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+ALL = (
+    ResourceType.GROUP,
+    ResourceType.CLIENT_METRICS,
+    ResourceType.BROKER_LOGGER,
+    ResourceType.BROKER,
+    ResourceType.TOPIC,
+)
+
+
+def handle(broker: "Broker", request: ListConfigResourcesRequest, context: Context) -> ListConfigResourcesResponse:
+    asked = [int(ResourceType.CLIENT_METRICS)] if context.version == 0 else request.resource_types
+    if any(kind not in ALL for kind in asked):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in ALL
+            if not asked or kind in asked
+            for name in _names(broker.image, kind)
+        ]
+    )
+
+
+def _names(image: ClusterImage, kind: ResourceType) -> list[str]:
+    if kind == ResourceType.TOPIC:
+        return list(image.topics)
+    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        return [str(broker) for broker in image.brokers]
+    return [name for found, name in image.configs if found == kind]

@@ -1,0 +1,48 @@
+"""Producer ids that this broker may give out.
+
+Owns: a block of ids from the controller and how far it is used up. Never knows: who gets them. Invariant: an id is
+given out once; a block that was not used up is lost with the process, which costs nothing but numbers.
+"""
+
+import asyncio
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.ports import Controller
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+
+
+class ProducerIds:
+    """One broker's supply."""
+
+    def __init__(self, controller: Controller, node_id: int) -> None:
+        self._controller = controller
+        self._node_id = node_id
+        self._next = 0
+        self._end = 0
+        self._refilling = asyncio.Lock()
+
+    async def take(self) -> int | ErrorCode:
+        """The next id, or why there is none."""
+        if self._next == self._end:
+            async with self._refilling:
+                # Others may have waited for the same block.
+                if self._next == self._end:
+                    error = await self._refill()
+                    if error != ErrorCode.NONE:
+                        return error
+        taken = self._next
+        self._next += 1
+        return taken
+
+    async def _refill(self) -> ErrorCode:
+        broker = self._controller.image.brokers.get(self._node_id)
+        if broker is None:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        answer = await self._controller.allocate_producer_ids(
+            AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=broker.epoch)
+        )
+        if answer.error_code != ErrorCode.NONE:
+            return ErrorCode(answer.error_code)
+        self._next = answer.producer_id_start
+        self._end = self._next + answer.producer_id_len
+        return ErrorCode.NONE
