@@ -85,15 +85,13 @@ def sweep(logs: Iterable["PartitionLog"], now_ms: int) -> Swept:
     segments = size = 0
     failed: list[tuple[PartitionLog, Exception]] = []
     for log in logs:
-        expired = log.expired_segments(now_ms)
-        if not expired:
-            continue
-        gone = len(expired), sum(segment.size for segment in expired)
         try:
-            log.delete_segments(expired)
+            expired = log.expired_segments(now_ms)
+            if expired:
+                freed = sum(segment.size for segment in expired)
+                log.delete_segments(expired)
+                segments += len(expired)
+                size += freed
         except (StorageFailure, OSError) as error:
             failed.append((log, error))
-            continue
-        segments += gone[0]
-        size += gone[1]
     return Swept(segments, size, tuple(failed))

@@ -258,16 +258,16 @@ class LogStore:
         Raises StorageFailure.
         """
         directory = self.directory_of(topic_partition)
-        log = self.logs.pop(topic_partition)
-        del self._held[directory][topic_partition]
-        self.cleaned.pop(topic_partition, None)
+        log = self.logs[topic_partition]
         aside = os.path.join(directory.path, aside_name(topic_partition, self._world.random.identity(), "delete"))
-        due_ms = self._world.clock.now_ms() + log.settings.file_delete_delay_ms
         try:
             self._world.disk.rename(log.directory, aside)
         except OSError as error:
             raise StorageFailure.of(log.directory, error) from error
         log.move(aside)
+        del self.logs[topic_partition], self._held[directory][topic_partition]
+        self.cleaned.pop(topic_partition, None)
+        due_ms = self._world.clock.now_ms() + log.settings.file_delete_delay_ms
         self._removals.append(DirectoryRemoval(due_ms, aside, log, self._world))
 
     def due_removals(self, now_ms: int) -> list[DirectoryRemoval | Removal]:

@@ -51,6 +51,10 @@ class FailingDisk(RealDisk):
         self._check(directory)
         return super().list(directory)
 
+    def rename(self, old: str, new: str) -> None:
+        self._check(old)
+        super().rename(old, new)
+
 
 def open_store(*paths: Path, disk: RealDisk | None = None, load: bool = True) -> LogStore:
     world, _ = manual_world(disk)
@@ -249,6 +253,32 @@ def test_segments_given_up_by_retention_are_removed_after_their_delay(tmp_path: 
     for removal in store.due_removals(1_000_050):
         removal.run()
     assert list((tmp_path / "orders-0").glob("*.deleted")) == []
+    store.release()
+
+
+def test_a_sweep_goes_on_when_one_log_cannot_be_swept(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    store = open_store(tmp_path / "a", tmp_path / "b", disk=disk)
+    for number in range(2):
+        log = store.create(TopicPartition("t", number), TOPIC_ID, LogSettings(retention_ms=1000))
+        append(log, [(b"k", b"v")])
+        log.roll()
+    bad = store.logs[TopicPartition("t", 0)]
+    disk.failing = bad.directory
+    swept = sweep(store.logs.values(), 10_000)
+    assert [log for log, _ in swept.failed] == [bad]
+    assert swept.segments == 1
+    store.release()
+
+
+def test_a_log_that_cannot_be_renamed_away_is_a_storage_failure(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    store = open_store(tmp_path, disk=disk)
+    store.create(ORDERS, TOPIC_ID, SETTINGS)
+    disk.failing = str(tmp_path / "orders-0")
+    with pytest.raises(StorageFailure, match="told by the disk"):
+        store.delete(ORDERS)
+    assert ORDERS in store.logs, "it goes when its directory is taken offline"
     store.release()
 
 
