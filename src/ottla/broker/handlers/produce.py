@@ -50,7 +50,7 @@ def append(broker: "Broker", request: ProduceRequest) -> tuple[Answers, list[Par
     unflushed: list[Partition] = []
     now_ms = broker.clock.now_ms()
     find = broker.partitions.find
-    nudge = broker.waiting.nudge
+    grown: list[Partition] = []
     for topic, parts in request.topics:
         results: list[PartitionResult] = []
         for index, records in parts:
@@ -79,8 +79,12 @@ def append(broker: "Broker", request: ProduceRequest) -> tuple[Answers, list[Par
                 log.high_watermark = log.end_offset
                 if log.unflushed_messages >= log.settings.flush_messages:
                     unflushed.append(partition)
-                nudge(partition)
+                grown.append(partition)
         answers.append((topic, results))
+    # Only now, so that a reader that waits for several of them gets all in one answer.
+    nudge = broker.waiting.nudge
+    for partition in grown:
+        nudge(partition)
     return answers, unflushed
 
 
