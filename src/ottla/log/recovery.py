@@ -166,24 +166,39 @@ class _Opening:
     def _recover(self, suspects: list[Segment]) -> None:
         """Read the batches of the suspects in order; a segment that ends early ends the log."""
         start_offset = self._remembered.start_offset
+        # Snapshots further up were not synced yet; they are taken again on the way.
+        self._snapshots.remove_outside(-1, suspects[0].base_offset)
         self._snapshots.restore(self._producers, start_offset, suspects[0].base_offset)
         for segment in suspects:
             # Transactions may have begun in the segments before.
             rebuild(self._producers, self._segments, start_offset, segment.base_offset)
             removed = recover_segment(segment, self._producers, self._epochs)
             self._snapshots.take(self._producers)
-            if removed:
-                slot = self._segments.index(segment) + 1
-                _logger.warning(
-                    "%s: %d bytes are not whole batches and were cut off, %d segments behind them too",
-                    segment.path,
-                    removed,
-                    len(self._segments) - slot,
-                )
-                for later in self._segments[slot:]:
-                    later.delete()
-                del self._segments[slot:]
+            if removed or self._lost_tail(segment):
+                self._end_log_with(segment, removed)
                 return
+
+    def _lost_tail(self, segment: Segment) -> bool:
+        """Whether batches are missing before the next segment: whole ones at the end leave no trace in the file.
+
+        A compacted log has such gaps by right.
+        """
+        slot = self._segments.index(segment) + 1
+        if slot == len(self._segments) or self._settings.cleanup_compact or self._remembered.clean:
+            return False
+        return self._producers.end_offset != self._segments[slot].base_offset
+
+    def _end_log_with(self, segment: Segment, removed: int) -> None:
+        slot = self._segments.index(segment) + 1
+        _logger.warning(
+            "%s: %d bytes are not whole batches and were cut off, and %d segments behind them",
+            segment.path,
+            removed,
+            len(self._segments) - slot,
+        )
+        for later in self._segments[slot:]:
+            later.delete()
+        del self._segments[slot:]
 
     def _begin_anew(self, start_offset: int) -> None:
         for segment in self._segments:
@@ -197,10 +212,11 @@ class _Opening:
     def _load_producers(self, start_offset: int, end_offset: int, *, recovered: bool) -> None:
         self._snapshots.remove_outside(start_offset, end_offset)
         if not recovered:
-            self._snapshots.restore(self._producers, start_offset, end_offset)
             if self._remembered.clean and self._snapshots.latest is None:
                 # No snapshot beside a log that was closed properly: it never had producers to remember.
                 self._producers.restart((), end_offset)
+            else:
+                self._snapshots.restore(self._producers, start_offset, end_offset)
         self._producers.expire(self._world.clock.now_ms(), self._settings.producer_expiration_ms)
         rebuild(self._producers, self._segments, start_offset, end_offset)
 
