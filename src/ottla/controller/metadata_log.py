@@ -17,7 +17,7 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.properties import PARTITION_FILE, write_topic_id
 from ottla.log.recovery import load_log
 from ottla.log.settings import LogSettings
-from ottla.metadata.facts import BadFact, Fact, decode_fact, encode_fact
+from ottla.metadata.facts import BadFact, Fact, decode_facts, encode_facts
 from ottla.metadata.names import METADATA_TOPIC
 from ottla.records.batch import read_records
 from ottla.records.builder import build_batch
@@ -105,7 +105,14 @@ class MetadataLog:
             try:
                 for position, header in iterate_headers(view):
                     records = [] if header.control else read_records(view, header, position)
-                    facts = [_decoded(record, segment.path) for record in records]
+                    try:
+                        facts = decode_facts(record.value for record in records)
+                    except BadFact as problem:
+                        raise UnreadableMetadata(
+                            f"A fact between the offsets {header.base_offset} and {header.last_offset} of "
+                            f"{segment.path} cannot be used: {problem}. "
+                            "Start the release that wrote it, or restore the log from a copy."
+                        ) from problem
                     yield Stored(facts, header.last_offset, header.leader_epoch)
             except CorruptBatch as problem:
                 raise UnreadableMetadata(f"{segment.path} is damaged ({problem}); restore it from a copy.") from problem
@@ -131,7 +138,7 @@ class MetadataLog:
         """Write the facts of one decision; answers the offset of the last. On StorageFailure none is there."""
         now = self._world.clock.now_ms()
         base = self.end_offset
-        records = [Record(offset, now, None, bytes(encode_fact(fact))) for offset, fact in enumerate(facts, base)]
+        records = [Record(offset, now, None, value) for offset, value in enumerate(encode_facts(facts), base)]
         self._append(build_batch(records, base_offset=base, leader_epoch=self.epoch))
         return self.end_offset - 1
 
@@ -166,13 +173,3 @@ class MetadataLog:
     def close(self) -> None:
         """Blocking."""
         self._log.close()
-
-
-def _decoded(record: Record, path: str) -> Fact:
-    try:
-        return decode_fact(record.value or b"")
-    except BadFact as problem:
-        raise UnreadableMetadata(
-            f"The record at offset {record.offset} of {path} cannot be used: {problem}. "
-            "Start the release that wrote it, or restore the log from a copy."
-        ) from problem

@@ -9,7 +9,7 @@ topics (two dictionary copies), never to the number of partitions of topics that
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from ottla.metadata.facts import BadFact, Fact
+from ottla.metadata.facts import BadFact, Fact, alike
 from ottla.metadata.image import BrokerImage, ClusterImage, ConfigKey, PartitionImage, ResourceType, TopicImage
 from ottla.wire.stored import metadata as stored
 
@@ -42,8 +42,9 @@ class ClusterDelta:
         self._brokers: dict[int, BrokerImage] | None = None
         self._features: dict[str, int] | None = None
         self._next_producer_id = image.next_producer_id
-        # A cluster has few different replica lists and many partitions: equal tuples are kept once.
-        self._shared: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        # A cluster has many partitions and few different states of them: equal ones are kept once.
+        self._last: tuple[stored.PartitionRecord, PartitionImage] | None = None
+        self._shared: dict[PartitionImage, PartitionImage] = {}
 
     def replay(self, fact: Fact) -> None:
         """Take in the next fact. Raises BadFact for one that contradicts what is known."""
@@ -109,9 +110,25 @@ class ClusterDelta:
             partitions = self._partitions[topic_id] = list(topic.partitions)
         return partitions
 
-    def _share(self, values: Iterable[Any]) -> tuple[Any, ...]:
-        found = tuple(values)
-        return self._shared.setdefault(found, found)
+    def _partition(self, fact: stored.PartitionRecord) -> PartitionImage:
+        if self._last is not None and alike(self._last[0], fact):
+            return self._last[1]
+        partition = PartitionImage(
+            tuple(fact.replicas),
+            tuple(fact.isr),
+            fact.leader,
+            fact.leader_epoch,
+            fact.partition_epoch,
+            tuple(fact.directories),
+            tuple(fact.adding_replicas),
+            tuple(fact.removing_replicas),
+            tuple(fact.eligible_leader_replicas or ()),
+            tuple(fact.last_known_elr or ()),
+            fact.leader_recovery_state == 1,
+        )
+        partition = self._shared.setdefault(partition, partition)
+        self._last = (fact, partition)
+        return partition
 
     def _replay_topic(self, fact: stored.TopicRecord) -> None:
         topics, by_id = self._own_topics()
@@ -130,20 +147,7 @@ class ClusterDelta:
         if partitions is None:
             partitions = self._own_partitions(topic_id)
         number = fact.partition_id
-        share = self._share
-        partition = PartitionImage(
-            share(fact.replicas),
-            share(fact.isr),
-            fact.leader,
-            fact.leader_epoch,
-            fact.partition_epoch,
-            share(fact.directories),
-            share(fact.adding_replicas),
-            share(fact.removing_replicas),
-            share(fact.eligible_leader_replicas or ()),
-            share(fact.last_known_elr or ()),
-            fact.leader_recovery_state == 1,
-        )
+        partition = self._partition(fact)
         if number == len(partitions):
             partitions.append(partition)
         elif 0 <= number < len(partitions):
@@ -160,7 +164,7 @@ class ClusterDelta:
             raise BadFact(f"it changes partition {number} of a topic with {len(partitions)} partitions")
         partition = partitions[number]
         changes: dict[str, Any] = {
-            ours: self._share(theirs)
+            ours: tuple(theirs)
             for ours, theirs in (
                 ("replicas", fact.replicas),
                 ("in_sync", fact.isr),
