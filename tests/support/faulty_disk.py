@@ -2,7 +2,8 @@
 
 Wraps another `Disk`. It can fail writes from the nth on, fill up after so many bytes (taking a part of the write that
 does not fit, as a real disk does), fail syncs, stop between two renames, and crash: then every file keeps what was
-synced, and of what came later only as much as the test chooses. Names (creation, renaming, removal) and truncation are durable at once.
+synced, and of what came later only as much as the test chooses. Names (creation, renaming, removal) and truncation are
+durable at once.
 """
 
 import errno

@@ -45,17 +45,19 @@ class SegmentRun:
         """Where the segment after this one begins."""
         return self.items[slot + 1].base_offset if slot + 1 < len(self.items) else None
 
-    def remove(self, going: Sequence[Segment], delay_ms: int, snapshots: list[str]) -> None:
-        """Take segments out, and rename their files; with them go snapshots that have been renamed already."""
+    def remove(self, going: Sequence[Segment]) -> None:
+        """Take segments out, and rename their files."""
         gone = set(map(id, going))
         self.items[:] = [segment for segment in self.items if id(segment) not in gone]
         for segment in going:
             segment.rename(DELETED_SUFFIX)
-        if going or snapshots:
-            due_ms = self._world.clock.now_ms() + delay_ms
-            self.removals.append(Removal(due_ms, self._world.disk, list(going), snapshots))
 
-    def replace(self, new: Sequence[Segment], old: Sequence[Segment], delay_ms: int, snapshots: list[str]) -> None:
+    def schedule(self, segments: Sequence[Segment], snapshots: Sequence[str], delay_ms: int) -> None:
+        """Have renamed files removed once nobody can be reading them any more."""
+        due_ms = self._world.clock.now_ms() + delay_ms
+        self.removals.append(Removal(due_ms, self._world.disk, list(segments), list(snapshots)))
+
+    def replace(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
         """Put compacted segments (synced, named `.cleaned`) in the place of neighbouring old ones.
 
         The names say after a crash how far this came: a `.cleaned` at or below a `.swap`, and the old segments stand;
@@ -69,8 +71,6 @@ class SegmentRun:
             segment.rename(DELETED_SUFFIX)
         for segment in new:
             segment.rename("")
-        due_ms = self._world.clock.now_ms() + delay_ms
-        self.removals.append(Removal(due_ms, self._world.disk, list(old), snapshots))
 
     def take_removals(self) -> list[Removal]:
         taken = self.removals

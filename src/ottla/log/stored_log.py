@@ -261,18 +261,21 @@ class StoredLog:
         self._remove(going)
 
     def _remove(self, going: Sequence[Segment]) -> None:
-        retired = [self._snapshots.retire(segment.base_offset) for segment in going]
-        paths = [path for path in retired if path is not None]
-        self._names_changed = True
-        self._run.remove(going, self._settings.file_delete_delay_ms, paths)
+        if going:
+            self._run.remove(going)
+            self._schedule_removal(going, {segment.base_offset for segment in going})
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
         """Swap neighbouring sealed segments for what compaction made of them (synced, named `.cleaned`)."""
-        kept = {segment.base_offset for segment in new}
-        retired = [self._snapshots.retire(segment.base_offset) for segment in old if segment.base_offset not in kept]
-        paths = [path for path in retired if path is not None]
+        self._run.replace(new, old)
+        bases = {segment.base_offset for segment in old} - {segment.base_offset for segment in new}
+        self._schedule_removal(old, bases)
+
+    def _schedule_removal(self, segments: Sequence[Segment], snapshot_offsets: set[int]) -> None:
         self._names_changed = True
-        self._run.replace(new, old, self._settings.file_delete_delay_ms, paths)
+        retired = [self._snapshots.retire(offset) for offset in snapshot_offsets]
+        paths = [path for path in retired if path is not None]
+        self._run.schedule(segments, paths, self._settings.file_delete_delay_ms)
 
     def take_removals(self) -> list[Removal]:
         """Files that wait for their removal; the taker runs each in a thread when it is due."""
