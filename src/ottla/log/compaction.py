@@ -132,6 +132,13 @@ class Compaction:
         self._pace = pace
         self._mapped: Mapped | None = None
         self._target: Segment | None = None
+        self._reading: list[tuple[Segment, int]] = []
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether the segments that the present step reads went or were cut meanwhile."""
+        present = self.log.segments
+        return any(segment not in present or segment.size != size for segment, size in self._reading)
 
     def stop(self) -> None:
         """Call the work off, from any thread: the running step raises CleaningStopped soon."""
@@ -151,6 +158,7 @@ class Compaction:
                 self._world.disk, dirty, dirt.first_dirty_offset, aborted, self._limits, self._pace
             )
 
+        self._reading = [(segment, segment.size) for segment in reachable]
         yield map_all
         mapped = self._mapped
         assert mapped is not None
@@ -164,8 +172,10 @@ class Compaction:
         )
         covered = [segment for segment in reachable if segment.base_offset <= mapped.latest_offset]
         for group in group_segments(covered, log.settings.segment_bytes, log.settings.index_bytes, upper_offset):
+            self._reading = [(segment, segment.size) for segment in group]
             yield self._cleaner(group, plan._replace(producers=_last_batches(log)), sources)
             self._exchange(group)
+        self._reading = []
         yield self._sync_names
         self.end_offset = mapped.latest_offset + 1
 
@@ -204,7 +214,7 @@ class Compaction:
     def _exchange(self, group: list[Segment]) -> None:
         target, self._target = self._target, None
         assert target is not None
-        if self._pace.stopped or any(segment not in self.log.segments for segment in group):
+        if self._pace.stopped or self.disturbed:
             target.delete()
             raise CleaningStopped
         self.log.replace_segments([target], group)
@@ -269,7 +279,8 @@ class Compactor:
         if error is None:
             self.cleaned[name] = work.end_offset
             return
-        if isinstance(error, CleaningStopped):
+        if isinstance(error, CleaningStopped) or work.disturbed:
+            # Called off, or something else had the right of way; the log is tried again when its turn comes.
             return
         if isinstance(error, OSError):
             error = StorageFailure.of(work.log.directory, error)

@@ -452,6 +452,27 @@ def test_segments_that_went_meanwhile_call_the_exchange_off(tmp_path: Path) -> N
     assert NAME not in work.cleaned
 
 
+@pytest.mark.parametrize("steps_before", [0, 1])
+def test_a_log_cut_under_a_running_compaction_is_not_called_uncleanable(tmp_path: Path, steps_before: int) -> None:
+    world, _ = manual_world()
+    log = open_log(world, tmp_path)
+    history(log, [(b"a", b"1")], [(b"a", b"2")], [(b"a", b"3")])
+    work = compactor(world)
+    running = work.begin([log], 0)
+    assert running is not None
+    steps = running.steps()
+    for _ in range(steps_before):
+        next(steps)()
+    step = next(steps)
+    log.truncate_to(1)
+    with pytest.raises((FileNotFoundError, CorruptBatch)) as caught:
+        step()
+    work.end(running, caught.value)
+    assert NAME not in work.uncleanable
+    assert NAME not in work.cleaned
+    assert [offset for offset, _, _ in contents(log)] == [0]
+
+
 def test_work_on_a_deleted_log_stops_and_leaves_no_files(tmp_path: Path) -> None:
     world, _ = manual_world()
     log = open_log(world, tmp_path)
