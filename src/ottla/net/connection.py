@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Any, Protocol
 
 from ottla.net.gather import PageCache, Part, Progress, transmit, warm
-from ottla.net.intake import SHARED_SIZE, Intake
+from ottla.net.intake import SHARED_SIZE, Buffer, Intake
 
 _SIZE = Struct(">i")
 MOST_WAITING = 128
@@ -102,7 +102,7 @@ class Connection:
         self.state: Any = None  # what the broker remembers of this client
         self.active_at = loop.time()
         self._rest = b""
-        self._frame: bytearray | None = None
+        self._frame: Buffer | None = None
         self._frame_size = 0
         self._filled = 0
         self._out: deque[Any] = deque()

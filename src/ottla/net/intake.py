@@ -5,7 +5,10 @@ Never knows: sockets, what a frame means. Invariants: a frame is handled before 
 no buffer; the bytes of unfinished frames stay within a limit.
 """
 
-from typing import Protocol
+import mmap
+from typing import Protocol, TypeAlias
+
+Buffer: TypeAlias = bytearray | mmap.mmap
 
 SHARED_SIZE = 128 * 1024
 _KEPT = 4
@@ -25,21 +28,25 @@ class Intake:
         self.shared = memoryview(bytearray(SHARED_SIZE))
         self._limit = limit
         self._used = 0
-        self._kept: list[bytearray] = []
+        self._kept: list[Buffer] = []
         self._holders: dict[Holder, int] = {}
 
     @property
     def used(self) -> int:
         return self._used
 
-    def take(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes. The memory behind a new one is only used as bytes arrive."""
+    def take(self, size: int) -> Buffer:
+        """A buffer of at least `size` bytes.
+
+        The memory behind a new one is only used as bytes arrive, which a bytearray's, filled with zeros, would not be:
+        a client could claim a hundred megabytes with four bytes.
+        """
         for position, buffer in enumerate(self._kept):
             if len(buffer) >= size:
                 return self._kept.pop(position)
-        return bytearray(max(size, 1024 * 1024))
+        return mmap.mmap(-1, max(size, 1024 * 1024))
 
-    def give_back(self, buffer: bytearray) -> None:
+    def give_back(self, buffer: Buffer) -> None:
         if len(buffer) <= _KEPT_SIZE and len(self._kept) < _KEPT:
             self._kept.append(buffer)
 
