@@ -144,9 +144,10 @@ class LogStore:
                     self._fail(directory, StorageFailure.of(directory.path, error))
             found = sorted({properties.cluster_id for _, properties in claimed if properties is not None})
             if cluster_id is None and len(found) > 1:
+                owners = "; ".join(f"{place.path}: {own.cluster_id}" for place, own in claimed if own is not None)
                 raise InconsistentCluster(
                     self.directories[0].path,
-                    f"the data directories belong to different clusters ({', '.join(found)}); use those of one.",
+                    f"the data directories belong to different clusters ({owners}); use those of one.",
                 )
             cluster = cluster_id or (found[0] if found else identity_text(self._world.random.identity()))
             for directory, properties in claimed:
@@ -339,7 +340,8 @@ class LogStore:
     def _fail(self, directory: DataDirectory, failure: Exception) -> None:
         directory.failure = failure
         directory.release()
-        _logger.error("data directory %s is offline: %s", directory.path, failure)
+        if self.live:  # of the last one NoUsableDirectory tells
+            _logger.error("data directory %s is offline: %s", directory.path, failure)
 
     def _require_one(self) -> None:
         if not self.live:
