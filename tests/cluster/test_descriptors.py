@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from cluster.bystander import Bystander, create_topic
@@ -30,13 +31,12 @@ def test_idle_partitions_and_closed_connections_hold_no_descriptors(tmp_path: Pa
 def test_a_broker_out_of_descriptors_serves_those_it_has_and_takes_new_connections_later(tmp_path: Path) -> None:
     prefix = [program("prlimit"), f"--nofile={LIMIT}:{LIMIT}"]
     with OttlaProcess(tmp_path / "data", prefix=prefix) as broker:
-        with Bystander(broker.host, broker.port) as bystander:
-            # The kernel completes these connections whether or not the broker can accept them.
-            crowd = [RawConnection(broker.host, broker.port, seconds=5.0) for _ in range(LIMIT + 50)]
-            until(lambda: descriptors(broker.pid) > LIMIT - 20, "the broker runs out of descriptors")
+        with Bystander(broker.host, broker.port) as bystander, ExitStack() as crowd:
+            # The kernel completes those that the broker cannot accept: they wait in the listener's backlog.
+            for _ in range(LIMIT):
+                crowd.enter_context(RawConnection(broker.host, broker.port))
+            until(lambda: descriptors(broker.pid) >= LIMIT, "the broker runs out of descriptors")
             bystander.go_on(20)
-            for each in crowd:
-                each.close()
         with RawConnection(broker.host, broker.port) as connection:
             assert connection.ask("api_versions", 0)["error_code"] == "none"
     assert "Traceback" not in broker.log
