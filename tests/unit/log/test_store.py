@@ -114,7 +114,7 @@ def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
         store = LogStore([str(tmp_path / name)], world)
         store.open(1, name)
         store.release()
-    with pytest.raises(InconsistentCluster, match=r"one, two"):
+    with pytest.raises(InconsistentCluster, match=r"one: one; .*two: two"):
         open_store(tmp_path / "one", tmp_path / "two")
 
 
