@@ -191,7 +191,7 @@ def test_a_fetch_response_is_written_alike(version: int, seed: int) -> None:
             )
         topics.append((chance.randbytes(16) if version >= 13 else text(chance), results))
     nodes = ((1, "host", 9092, None),) if version >= 16 else ()
-    parts = fetch.write_response(b"HEAD", version, 0, 5 if version >= 7 else 0, topics, nodes)
+    parts = fetch.write_response(bytearray(b"\0\0\0\0HEAD"), version, 0, 5 if version >= 7 else 0, topics, nodes)
     data = b"".join(parts)
     assert int.from_bytes(data[:4]) == len(data) - 4
     assert data[4:8] == b"HEAD"

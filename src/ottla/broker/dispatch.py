@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from struct import Struct
+from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
@@ -18,7 +19,17 @@ from ottla.broker.context import Context
 from ottla.broker.handlers import fetch, produce
 from ottla.log.files import StorageFailure
 from ottla.net.connection import Connection, Deferred
-from ottla.wire.apis import API_VERSIONS, FETCH, PRODUCE, Api, RequestHead, read_head, response_head
+from ottla.wire.apis import (
+    API_VERSIONS,
+    FETCH,
+    HEAD,
+    PRODUCE,
+    Api,
+    RequestHead,
+    hot_body,
+    read_head,
+    response_head,
+)
 from ottla.wire.codec import MalformedMessage, decode, encode_in_steps, write
 from ottla.wire.schema import Root
 
@@ -30,6 +41,8 @@ Handler = Callable[["Broker", Any, Context], Any]
 logger = logging.getLogger("ottla.broker")
 
 _SIZE = Struct(">i")
+_PRODUCE = SERVED[PRODUCE]
+_FETCH = SERVED[FETCH]
 _STEP_SECONDS = 0.002
 """How long a long answer may hold the loop at a time."""
 
@@ -49,22 +62,17 @@ class Dispatcher:
 
     def receive(self, connection: Connection, frame: memoryview) -> None:
         try:
-            head = read_head(frame)
-            api = SERVED.get(head.key)
-            if api is None:
-                connection.drop(f"a request of the unknown API {head.key}")
-            elif api.first <= head.version <= api.last:
-                if head.key == PRODUCE:
-                    produce.handle(self._broker, connection, frame, head)
-                elif head.key == FETCH:
-                    fetch.handle(self._broker, connection, frame, head)
-                else:
-                    self._handle(connection, frame, head, api)
-            elif head.key == API_VERSIONS:
-                # A client from the future: it learns the versions in the oldest form and asks again.
-                self._handle(connection, frame[:0], head._replace(version=-1), api)
+            key, version, correlation_id, client_id_size = HEAD.unpack_from(frame)
+            if key == PRODUCE and _PRODUCE.first <= version <= _PRODUCE.last:
+                body = hot_body(frame, key, version, client_id_size)
+                produce.handle(self._broker, connection, frame, (version, correlation_id, body))
+            elif key == FETCH and _FETCH.first <= version <= _FETCH.last:
+                body = hot_body(frame, key, version, client_id_size)
+                fetch.handle(self._broker, connection, frame, (version, correlation_id, body))
             else:
-                connection.drop(f"{api.name} in version {head.version}, which is not served")
+                self._receive_other(connection, frame)
+        except StructError:
+            connection.drop("a request shorter than its header")
         except MalformedMessage as problem:
             connection.drop(f"a malformed request: {problem}")
         except Exception:
@@ -78,6 +86,19 @@ class Dispatcher:
         self._broker.in_thread(work, done)
 
     # --- all APIs but Produce and Fetch ---
+
+    def _receive_other(self, connection: Connection, frame: memoryview) -> None:
+        head = read_head(frame)
+        api = SERVED.get(head.key)
+        if api is None:
+            connection.drop(f"a request of the unknown API {head.key}")
+        elif api.first <= head.version <= api.last:
+            self._handle(connection, frame, head, api)
+        elif head.key == API_VERSIONS:
+            # A client from the future: it learns the versions in the oldest form and asks again.
+            self._handle(connection, frame[:0], head._replace(version=-1), api)
+        else:
+            connection.drop(f"{api.name} in version {head.version}, which is not served")
 
     def _handle(self, connection: Connection, frame: memoryview, head: RequestHead, api: Api) -> None:
         handler = self._handlers.get(head.key)

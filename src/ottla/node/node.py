@@ -36,6 +36,7 @@ from ottla.net.listener import Listener, SocketOptions
 from ottla.node.listeners import Address, BadListener, parse_listeners
 from ottla.node.log_lines import set_up
 from ottla.node.options import Options, StartFailure, resolve
+from ottla.records.codec import COMPILED
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
 
@@ -111,6 +112,8 @@ class Node:
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
+        if not COMPILED:
+            logger.info("the compiled record codec is not installed: its Python twin serves")
         self._tell(listeners[0][0], cluster_id)
         await self._ending.wait()
         logger.info("stopping")

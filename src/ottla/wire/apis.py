@@ -7,7 +7,7 @@ headers. Never knows: sockets, what a request means.
 from importlib import import_module
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ottla.wire.codec import MalformedMessage, skip_tags
 from ottla.wire.messages import APIS
@@ -51,6 +51,9 @@ TABLE: dict[int, Api] = {
 ADVERTISED_FIRST = {PRODUCE: 0}
 
 
+_FLEXIBLE_FROM = {key: TABLE[key].flexible_from for key in (PRODUCE, FETCH)}
+
+
 class RequestHead(NamedTuple):
     """The header of a request, and where its body begins in the frame."""
 
@@ -61,14 +64,19 @@ class RequestHead(NamedTuple):
     body: int
 
 
-_HEAD = Struct(">hhih")
+HEAD = Struct(">hhih")
+"""API key, version, correlation id, length of the client id (-1: none)."""
 _CORRELATION = Struct(">i")
+_START = Struct(">ii")
+
+HotHead: TypeAlias = tuple[int, int, int]
+"""Version, correlation id and where the body begins: all that Produce and Fetch need of a header."""
 
 
 def read_head(frame: memoryview) -> RequestHead:
     """The header of a request frame; the API's version decides whether tagged fields follow the client id."""
     try:
-        key, version, correlation_id, size = _HEAD.unpack_from(frame)
+        key, version, correlation_id, size = HEAD.unpack_from(frame)
     except StructError:
         raise MalformedMessage("the frame is shorter than a request header") from None
     position = 10
@@ -85,6 +93,20 @@ def read_head(frame: memoryview) -> RequestHead:
     if api is not None and api.flexible_from <= version <= api.last:
         position = skip_tags(frame, position)
     return RequestHead(key, version, correlation_id, client_id, position)
+
+
+def hot_body(frame: memoryview, key: int, version: int, client_id_size: int) -> int:
+    """Where the body of a Produce or Fetch begins; the client id is skipped unread."""
+    position = 10 + client_id_size if client_id_size > 0 else 10
+    return skip_tags(frame, position) if version >= _FLEXIBLE_FROM[key] else position
+
+
+def hot_response(key: int, version: int, correlation_id: int) -> bytearray:
+    """The beginning of a response frame, with room for the size, for Produce and Fetch."""
+    out = bytearray(_START.pack(0, correlation_id))
+    if version >= _FLEXIBLE_FROM[key]:
+        out.append(0)
+    return out
 
 
 def response_head(api: Api, version: int, correlation_id: int) -> bytes:

@@ -22,6 +22,9 @@ Stepper = Callable[[bytearray, Any], Iterator[None]]
 M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Root)
 
+_int16 = Struct(">h").unpack_from
+_int32 = Struct(">i").unpack_from
+
 FIXED = {
     "bool": ("?", 1),
     "int8": ("b", 1),
@@ -119,7 +122,7 @@ def _non_null(value: Any) -> Any:
 
 
 def read_string(b: memoryview, p: int) -> tuple[str | None, int]:
-    (size,) = unpack_from(">h", b, p)
+    (size,) = _int16(b, p)
     p += 2
     if size < 0:
         return None, p
@@ -135,7 +138,7 @@ def read_compact_string(b: memoryview, p: int) -> tuple[str | None, int]:
 
 
 def read_view(b: memoryview, p: int) -> tuple[memoryview | None, int]:
-    (size,) = unpack_from(">i", b, p)
+    (size,) = _int32(b, p)
     p += 4
     if size < 0:
         return None, p
@@ -162,7 +165,7 @@ def read_compact_bytes(b: memoryview, p: int) -> tuple[bytes | None, int]:
 
 def read_count(b: memoryview, p: int) -> tuple[int, int]:
     """An array's length, -1 for null; never more than the bytes that follow."""
-    (count,) = unpack_from(">i", b, p)
+    (count,) = _int32(b, p)
     p += 4
     if count > len(b) - p:
         raise MalformedMessage("an array claims more elements than the message has bytes")

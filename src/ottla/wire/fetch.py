@@ -182,16 +182,14 @@ def _read_partition(b: memoryview, p: int, version: int) -> tuple[WantedPartitio
 
 
 def write_response(
-    head: bytes,
+    out: bytearray,
     version: int,
     error: int,
     session_id: int,
     topics: list[tuple[str | bytes, list[FetchResult]]],
     nodes: tuple[tuple[int, str, int, str | None], ...] = (),
 ) -> list[Any]:
-    """A whole frame, size first: byte strings with the records' parts between them. `head` is the response header."""
-    out = bytearray(4)
-    out += head
+    """A whole frame: byte strings with the records' parts between them. `out` begins it, with room for the size."""
     parts: list[Any] = []
     total = 0
     flexible = version >= FIRST_FLEXIBLE

@@ -14,19 +14,21 @@ from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
 from ottla.net.connection import Connection, Deferred
 from ottla.net.gather import Part
-from ottla.wire.apis import FETCH, TABLE, RequestHead, response_head
+from ottla.records.compression import Compression
+from ottla.wire.apis import FETCH, HotHead, hot_response
 from ottla.wire.fetch import FIRST_TOPIC_ID, FetchRequest, FetchResult, WantedPartition, read_request, write_response
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-_API = TABLE[FETCH]
+FIRST_ZSTD = 10
 Results = list[tuple[str | bytes, FetchResult]]
 
 
-def handle(broker: "Broker", connection: Connection, frame: memoryview, head: RequestHead) -> None:
-    request = read_request(frame, head.body, head.version)
-    plan = broker.fetch_sessions.plan(request, head.version >= FIRST_TOPIC_ID)
+def handle(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> None:
+    version, _, position = head
+    request = read_request(frame, position, version)
+    plan = broker.fetch_sessions.plan(request, version >= FIRST_TOPIC_ID)
     if plan.error != ErrorCode.NONE:
         connection.answer(_encoded(head, plan.error, 0, []))
         return
@@ -43,7 +45,7 @@ class Fetch:
 
     __slots__ = ("_broker", "_head", "_plan", "_request", "partitions", "place", "results")
 
-    def __init__(self, broker: "Broker", request: FetchRequest, head: RequestHead, plan: Plan) -> None:
+    def __init__(self, broker: "Broker", request: FetchRequest, head: HotHead, plan: Plan) -> None:
         self._broker = broker
         self._request = request
         self._head = head
@@ -85,6 +87,8 @@ class Fetch:
         log = partition.log
         if log is None:
             return FetchResult(wanted.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
+        if self._head[0] < FIRST_ZSTD and log.settings.compression == Compression.ZSTD:
+            return FetchResult(wanted.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, -1, -1, -1)
         high_watermark = log.high_watermark
         stable = log.last_stable_offset
         committed = self._request.read_committed
@@ -156,7 +160,7 @@ def _news(session: Session, results: Results, full: bool) -> Results:
     return told
 
 
-def _encoded(head: RequestHead, error: ErrorCode, session_id: int, results: Results) -> list[Part]:
+def _encoded(head: HotHead, error: ErrorCode, session_id: int, results: Results) -> list[Part]:
     topics: list[tuple[str | bytes, list[FetchResult]]] = []
     last: str | bytes | None = None
     for topic, result in results:
@@ -164,6 +168,5 @@ def _encoded(head: RequestHead, error: ErrorCode, session_id: int, results: Resu
             topics.append((topic, []))
             last = topic
         topics[-1][1].append(result)
-    return write_response(
-        response_head(_API, head.version, head.correlation_id), head.version, error, session_id, topics
-    )
+    version, correlation_id, _ = head
+    return write_response(hot_response(FETCH, version, correlation_id), version, error, session_id, topics)

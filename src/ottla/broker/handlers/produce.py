@@ -13,24 +13,38 @@ from ottla.base.errors import ErrorCode
 from ottla.broker.partitions import Partition
 from ottla.log.files import StorageFailure
 from ottla.net.connection import Connection, Deferred
-from ottla.wire.apis import PRODUCE, TABLE, RequestHead, response_head
+from ottla.records.compression import Compression
+from ottla.wire.apis import PRODUCE, HotHead, hot_response
 from ottla.wire.produce import PartitionResult, ProduceRequest, read_request, write_response
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 _SIZE = Struct(">i")
-_API = TABLE[PRODUCE]
+_new = tuple.__new__  # half the time of a named tuple's own constructor
+FIRST_ZSTD = 7
+_FLAGS = 22  # the low byte of a batch's attributes
+_ODD = [
+    ErrorCode.INVALID_TXN_STATE
+    if flags & 0x10
+    else ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if flags & 7 == Compression.ZSTD
+    else ErrorCode.NONE
+    for flags in range(256)
+]
+"""What a batch may be refused for before its log sees it, by its attributes: for most of them nothing."""
+
 Answers = list[tuple[str | bytes, list[PartitionResult]]]
 
 
-def handle(broker: "Broker", connection: Connection, frame: memoryview, head: RequestHead) -> None:
-    request = read_request(frame, head.body, head.version)
+def handle(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> None:
+    version, _, position = head
+    request = read_request(frame, position, version)
     if request.acks not in (-1, 0, 1):
         answers = refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
         unflushed: list[Partition] = []
     else:
-        answers, unflushed = append(broker, request)
+        answers, unflushed = append(broker, request, version)
     if request.acks == 0:
         if any(result.error for _, results in answers for result in results):
             connection.drop("a failed append of a producer that wants no answers")
@@ -44,7 +58,7 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Re
     connection.answer([encoded(head, answers)])
 
 
-def append(broker: "Broker", request: ProduceRequest) -> tuple[Answers, list[Partition]]:
+def append(broker: "Broker", request: ProduceRequest, version: int) -> tuple[Answers, list[Partition]]:
     """Append everything; also tells which partitions must be flushed before the answer."""
     answers: Answers = []
     unflushed: list[Partition] = []
@@ -61,6 +75,12 @@ def append(broker: "Broker", request: ProduceRequest) -> tuple[Answers, list[Par
             if records is None or not len(records):
                 results.append(_empty(index))
                 continue
+            odd = _ODD[records[_FLAGS]] if len(records) > _FLAGS else ErrorCode.NONE
+            if odd:
+                odd = _refusal(odd, request.transactional_id, version)
+                if odd:
+                    results.append(PartitionResult(index, odd, -1, -1, -1))
+                    continue
             log = partition.log
             if log is None:
                 results.append(_offline(index))
@@ -71,11 +91,8 @@ def append(broker: "Broker", request: ProduceRequest) -> tuple[Answers, list[Par
                 broker.storage_failed(failure)
                 results.append(PartitionResult(index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(failure)))
                 continue
-            error, base_offset, log_append_time, log_start_offset, message, record_errors = outcome
-            results.append(
-                PartitionResult(index, error, base_offset, log_append_time, log_start_offset, message, record_errors)
-            )
-            if error == 0:
+            results.append(_new(PartitionResult, (index, *outcome, None)))
+            if outcome[0] == 0:
                 log.high_watermark = log.end_offset
                 if log.unflushed_messages >= log.settings.flush_messages:
                     unflushed.append(partition)
@@ -86,6 +103,14 @@ def append(broker: "Broker", request: ProduceRequest) -> tuple[Answers, list[Par
     for partition in grown:
         nudge(partition)
     return answers, unflushed
+
+
+def _refusal(odd: ErrorCode, transactional_id: str | None, version: int) -> ErrorCode:
+    """Whether a batch that is compressed by zstd, or part of a transaction, is refused for that."""
+    if odd == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
+        return odd if version < FIRST_ZSTD else ErrorCode.NONE
+    # There is no transaction it could belong to: no transactional id has been given a producer id.
+    return odd if transactional_id is not None else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def _empty(index: int) -> PartitionResult:
@@ -111,10 +136,10 @@ def refused(request: ProduceRequest, error: ErrorCode) -> Answers:
     ]
 
 
-def encoded(head: RequestHead, answers: Answers) -> bytearray:
-    out = bytearray(4)
-    out += response_head(_API, head.version, head.correlation_id)
-    write_response(out, head.version, answers)
+def encoded(head: HotHead, answers: Answers) -> bytearray:
+    version, correlation_id, _ = head
+    out = hot_response(PRODUCE, version, correlation_id)
+    write_response(out, version, answers)
     _SIZE.pack_into(out, 0, len(out) - 4)
     return out
 
@@ -124,7 +149,7 @@ class _FlushAnswer:
 
     __slots__ = ("answers", "head", "place")
 
-    def __init__(self, place: Deferred, head: RequestHead, answers: Answers) -> None:
+    def __init__(self, place: Deferred, head: HotHead, answers: Answers) -> None:
         self.place = place
         self.head = head
         self.answers = answers
