@@ -358,8 +358,8 @@ class LogStore:
                 try:
                     self._close(directory, broker_epoch)
                 except (StorageFailure, OSError) as error:
-                    # The next start recovers what could not be closed.
-                    self._fail(directory, error)
+                    directory.failure = error
+                    _logger.error("%s was not closed and is recovered at the next start: %s", directory.path, error)
         self.release()
 
     def _close(self, directory: DataDirectory, broker_epoch: int) -> None:
