@@ -7,8 +7,6 @@ system call for them; after a crash the indexes of unflushed segments are rebuil
 """
 
 import struct
-from bisect import bisect_right
-from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 from ottla.base.ports import ByteView, Disk, File
@@ -106,19 +104,26 @@ class SparseIndex:
 
     def _slot(self, key: int) -> int:
         """The last slot whose key is at most `key`, or -1."""
-        tail = self._tail
-        written = self._written
-        if tail and self.KEY.unpack_from(tail)[0] <= key:
-            count = len(tail) // self.ENTRY.size
-            return written + bisect_right(range(count), key, key=self._keys(tail)) - 1
-        if not written:
-            return -1
-        return bisect_right(range(written), key, key=self._keys(self._mapped())) - 1
-
-    def _keys(self, view: ByteView) -> Callable[[int], int]:
+        # A plain loop: `bisect` with a key function takes half as long again.
         unpack = self.KEY.unpack_from
         size = self.ENTRY.size
-        return lambda slot: unpack(view, slot * size)[0]
+        view: ByteView = self._tail
+        first = self._written
+        if not view or unpack(view)[0] > key:
+            if not first:
+                return -1
+            view = self._mapped()
+            low, high = 0, first
+            first = 0
+        else:
+            low, high = 0, len(view) // size
+        while low < high:
+            middle = (low + high) >> 1
+            if key < unpack(view, middle * size)[0]:
+                high = middle
+            else:
+                low = middle + 1
+        return first + low - 1
 
     def keep(self, entries: int) -> None:
         """Drop every entry from this slot on."""
@@ -161,6 +166,12 @@ class OffsetIndex(SparseIndex):
         """Where a scan for `offset` has to begin."""
         slot = self._slot(offset - self.base_offset)
         return self.entry(slot)[1] if slot >= 0 else 0
+
+    def bracket(self, offset: int) -> tuple[int, int | None]:
+        """Where a scan for `offset` has to begin, and where the next entry's batch begins, which reaches beyond it."""
+        slot = self._slot(offset - self.base_offset)
+        start = self.entry(slot)[1] if slot >= 0 else 0
+        return start, self.entry(slot + 1)[1] if slot + 1 < self.entries else None
 
     def last(self) -> tuple[int, int]:
         """The last entry as (offset, position); the segment's beginning when there is none."""
