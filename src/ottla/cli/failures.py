@@ -8,6 +8,7 @@ from ottla.client.errors import (
     BrokerError,
     ClientError,
     ConnectionFailed,
+    ConnectionLost,
     DeadlineExceeded,
     ProducerFailed,
     ProtocolViolation,
@@ -62,6 +63,8 @@ def explain(problem: ClientError, bootstrap: str) -> str:
     """The sentence for a failed call on the cluster at `bootstrap`."""
     if isinstance(problem, BrokerError):
         return refusal(problem)
+    if isinstance(problem, ConnectionLost):
+        return f"lost the connection to {problem.address}: {problem.reason}; its log says why, then try again"
     if isinstance(problem, ConnectionFailed):
         return (
             f"cannot reach {problem.address}: {problem.reason}; "

@@ -153,21 +153,31 @@ class Cluster:
         """The next look at this topic asks the cluster."""
         self.topics.pop(topic, None)
 
+    def known_leader(self, partition: TopicPartition) -> Partition | None:
+        """The partition, if its leader is known from memory."""
+        topic = self.topics.get(partition.topic)
+        if topic is None or partition.partition >= len(topic.partitions):
+            return None
+        found = topic.partitions[partition.partition]
+        return found if found.leader in self.brokers else None
+
     async def leader(self, partition: TopicPartition, deadline: float) -> Partition:
         """The partition with its leader; a retriable BrokerError when it has none or does not exist."""
         topic = await self.topic(partition.topic, deadline)
-        if partition.partition >= len(topic.partitions):
-            self.forget(partition.topic)
-            raise BrokerError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"partition {partition.partition} of topic {partition.topic!r}",
-                f"the topic has {len(topic.partitions)} partitions",
-            )
-        found = topic.partitions[partition.partition]
-        if found.leader < 0 or found.leader not in self.brokers:
-            self.forget(partition.topic)
-            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition}", "it has no leader")
-        return found
+        found = self.known_leader(partition)
+        if found is not None:
+            return found
+        self.forget(partition.topic)
+        raise self.leaderless(partition, topic)
+
+    @staticmethod
+    def leaderless(partition: TopicPartition, topic: Topic) -> BrokerError:
+        """Why the partition has no leader."""
+        if partition.partition < len(topic.partitions):
+            return BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition}", "it has no leader")
+        subject = f"partition {partition.partition} of topic {partition.topic!r}"
+        message = f"the topic has {len(topic.partitions)} partitions"
+        return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, subject, message)
 
     # --- requests -----------------------------------------------------------------------------------------------------
 

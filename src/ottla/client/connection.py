@@ -5,7 +5,7 @@ speaks. Never knows: which broker it is in the cluster, what an answer means, wh
 
 Invariants: answers come in the order of the requests, anything else closes the connection; at most `in_flight`
 requests wait at once; every request has a deadline, and one that passes it closes the connection, because the answers
-behind it are stuck too. When the connection ends, everything that waits fails with `ConnectionFailed` or the reason.
+behind it are stuck too. When the connection ends, everything that waits fails with the reason.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from ottla.client.address import Address
 from ottla.client.errors import (
     ClientError,
     ConnectionFailed,
+    ConnectionLost,
     DeadlineExceeded,
     ProtocolViolation,
     UnsupportedRequest,
@@ -96,7 +97,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """End the connection; what waits fails. Does nothing the second time."""
-        self._fail(ConnectionFailed(str(self.address), "the connection was closed"))
+        self._fail(ConnectionLost(str(self.address), "the connection was closed"))
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
@@ -140,14 +141,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _check_alive(self) -> None:
         if self._failure is not None:
-            raise ConnectionFailed(str(self.address), str(self._failure))
+            raise type(self._failure)(*self._failure.args)
 
     def _overdue(self, future: "asyncio.Future[Any]", name: str) -> None:
         if future.done():
             return
         what = f"{self.address} did not answer {name.removesuffix('Request')}"
         future.set_exception(DeadlineExceeded(what))
-        self._fail(ConnectionFailed(str(self.address), "an earlier request on the connection was not answered in time"))
+        self._fail(ConnectionLost(str(self.address), "an earlier request on the connection was not answered in time"))
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 
@@ -192,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = "the broker closed the connection" if exc is None else f"the connection broke: {exc}"
-        self._fail(ConnectionFailed(str(self.address), reason))
+        self._fail(ConnectionLost(str(self.address), reason))
 
     def _fail(self, failure: ClientError) -> None:
         if self._failure is None:

@@ -11,11 +11,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition
-from ottla.client.cluster import Cluster, Partition
+from ottla.client.cluster import Cluster, Partition, Topic
 from ottla.client.errors import BrokerError, ClientError, ProtocolViolation, known_code
 from ottla.client.fetched import Aborted, visible_records
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, find_offsets, raise_errors
@@ -75,6 +75,8 @@ class Consumer:
         self._loop = asyncio.get_running_loop()
         self._fetches: dict[int, asyncio.Task[tuple[FetchRequest, FetchResponse]]] = {}
         self._fetching: dict[int, frozenset[TopicPartition]] = {}
+        self._search: asyncio.Task[dict[str, Topic | BrokerError]] | None = None
+        """A look for leaders that are not known."""
         self._turns: dict[TopicPartition, None] = {}
         """Assigned partitions in the order they are asked for: who brought records goes to the end."""
         self._stuck: dict[TopicPartition, float] = {}
@@ -119,10 +121,10 @@ class Consumer:
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise failure
-            await self._start_fetches(deadline)
+            self._start_fetches()
             polled = await self._wait(deadline)
             if polled:
-                await self._start_fetches(deadline)
+                self._start_fetches()
                 await asyncio.sleep(0)  # lets the next fetch leave while the caller works on these records
                 return polled
             if self._loop.time() >= deadline and self._failure is None:
@@ -130,20 +132,25 @@ class Consumer:
 
     async def _wait(self, deadline: float) -> list[Polled]:
         now = self._loop.time()
-        if not self._fetches:
-            await asyncio.sleep(max(0.0, min(deadline, self._not_before) - now))
+        until = min(deadline, self._not_before) if self._not_before > now else deadline
+        tasks: list[asyncio.Task[Any]] = [*self._fetches.values()]
+        if self._search is not None:
+            tasks.append(self._search)
+        if not tasks:
+            await asyncio.sleep(max(0.0, until - now))
             return []
-        retry_at = self._not_before if self._not_before > now else deadline
-        done, _ = await asyncio.wait(
-            self._fetches.values(),
-            timeout=max(0.0, min(deadline, retry_at) - now),
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        return [row for task in done for row in await self._take(task)]
+        done, _ = await asyncio.wait(tasks, timeout=max(0.0, until - now), return_when=asyncio.FIRST_COMPLETED)
+        if self._search in done:
+            self._end_search()
+        finished = [node for node, task in self._fetches.items() if task in done]
+        return [row for node in finished for row in await self._take(node)]
 
     async def close(self) -> None:
         """Stop fetching; what is on its way is thrown away."""
-        tasks = list(self._fetches.values())
+        tasks: list[asyncio.Task[Any]] = [*self._fetches.values()]
+        if self._search is not None:
+            tasks.append(self._search)
+        self._search = None
         self._fetches.clear()
         self._fetching.clear()
         for task in tasks:
@@ -188,24 +195,44 @@ class Consumer:
 
     # --- fetching -----------------------------------------------------------------------------------------------------
 
-    async def _start_fetches(self, deadline: float) -> None:
+    def _start_fetches(self) -> None:
+        """Ask every leader that has no fetch on its way; look for the leaders that are not known."""
         if self._loop.time() < self._not_before:
             return
         under_way = frozenset[TopicPartition]().union(*self._fetching.values())
         by_node: dict[int, dict[TopicPartition, Partition]] = {}
+        unknown: set[str] = set()
         for partition in self._turns:
             if partition in under_way:
                 continue
-            try:
-                leader = await self._cluster.leader(partition, deadline)
-            except ClientError as failure:
-                self._trouble([partition], failure)
-                continue
-            if leader.leader not in self._fetches:
+            leader = self._cluster.known_leader(partition)
+            if leader is None:
+                unknown.add(partition.topic)
+            elif leader.leader not in self._fetches:
                 by_node.setdefault(leader.leader, {})[partition] = leader
         for node, leaders in by_node.items():
             self._fetching[node] = frozenset(leaders)
             self._fetches[node] = self._loop.create_task(self._fetch(node, self._request(leaders)))
+        if unknown and self._search is None:
+            deadline = self._loop.time() + self._cluster.settings.request_seconds
+            self._search = self._loop.create_task(self._cluster.refresh(unknown, deadline))
+
+    def _end_search(self) -> None:
+        """Partitions whose leader is still not known are in trouble."""
+        assert self._search is not None
+        search, self._search = self._search, None
+        lost = [partition for partition in self._turns if self._cluster.known_leader(partition) is None]
+        try:
+            found = search.result()
+        except ClientError as failure:
+            self._trouble(lost, failure)
+            return
+        for partition in lost:
+            topic = found.get(partition.topic)
+            if isinstance(topic, Topic):
+                self._trouble([partition], self._cluster.leaderless(partition, topic))
+            elif topic is not None:
+                self._trouble([partition], topic)
 
     async def _fetch(self, node: int, request: FetchRequest) -> tuple[FetchRequest, FetchResponse]:
         deadline = self._loop.time() + self.settings.wait_seconds + self._cluster.settings.request_seconds
@@ -235,10 +262,9 @@ class Consumer:
             topics=[FetchTopic(name, ids.get(name, NO_TOPIC_ID), rows) for name, rows in topics.items()],
         )
 
-    async def _take(self, task: "asyncio.Task[tuple[FetchRequest, FetchResponse]]") -> list[Polled]:
-        """What a finished fetch brought; its positions move, so the next one can leave."""
-        node = next(node for node, mine in self._fetches.items() if mine is task)
-        del self._fetches[node]
+    async def _take(self, node: int) -> list[Polled]:
+        """What the finished fetch of a broker brought; positions move, so the next one can leave."""
+        task = self._fetches.pop(node)
         asked = self._fetching.pop(node)
         try:
             request, answer = task.result()

@@ -14,7 +14,7 @@ class ClientError(Exception):
 
 
 class ConnectionFailed(ClientError):
-    """A broker could not be reached, or the connection to it ended."""
+    """A broker could not be reached."""
 
     retriable = True
 
@@ -25,6 +25,10 @@ class ConnectionFailed(ClientError):
 
     def __str__(self) -> str:
         return f"{self.address}: {self.reason}"
+
+
+class ConnectionLost(ConnectionFailed):
+    """A connection that stood ended before everything on it was answered."""
 
 
 class DeadlineExceeded(ClientError):

@@ -266,10 +266,11 @@ class Producer:
         by_node: dict[int, list[list[Batch]]] = {}
         sizes: dict[int, int] = {}
         for batch in list(self._queue.ready(now, flushing=self._flushing > 0, busy=self._busy)):
-            node = self._leader_of(batch.partition)
-            if node is None:
+            leader = self._cluster.known_leader(batch.partition)
+            if leader is None:
                 self._learn(batch.partition)
                 continue
+            node = leader.leader
             requests = by_node.get(node)
             if requests is None or sizes[node] + batch.size > self.settings.request_bytes:
                 if self._requests[node] >= _REQUESTS_PER_NODE:
@@ -292,13 +293,6 @@ class Producer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _leader_of(self, partition: TopicPartition) -> int | None:
-        topic = self._cluster.topics.get(partition.topic)
-        if topic is None or partition.partition >= len(topic.partitions):
-            return None
-        leader = topic.partitions[partition.partition].leader
-        return leader if leader in self._cluster.brokers else None
-
     def _learn(self, partition: TopicPartition) -> None:
         if partition.topic not in self._learning:
             self._learning.add(partition.topic)
@@ -311,7 +305,7 @@ class Producer:
             while self._loop.time() < deadline:
                 with suppress(ClientError):  # the batches expire by themselves; the search goes on meanwhile
                     await self._cluster.refresh([partition.topic], deadline)
-                if self._leader_of(partition) is not None:
+                if self._cluster.known_leader(partition) is not None:
                     return
                 attempt += 1
                 await asyncio.sleep(pause_before(attempt, self._cluster.random))
