@@ -1,0 +1,80 @@
+"""What the options mean, without a broker."""
+
+import ast
+import subprocess
+import sys
+from datetime import datetime
+
+import pytest
+import typer
+
+from ottla.cli.consume import From, choose, parse_from
+from ottla.cli.failures import Failure
+from ottla.cli.main import COMMANDS, load
+from ottla.cli.produce import parse_headers, summarize
+from ottla.cli.topic import parse_settings
+from ottla.client.cluster import Partition, Topic
+from ottla.client.offsets import EARLIEST, LATEST
+
+TOPIC = Topic("t", bytes(16), False, tuple(Partition(number, 1, 0, (1,), (1,), ()) for number in range(3)))
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("beginning", From(moment=EARLIEST)),
+        ("end", From(moment=LATEST)),
+        ("0", From(offset=0)),
+        ("12345", From(offset=12345)),
+        ("-10", From(last=10)),
+        ("2026-01-31T12:00:00Z", From(moment=1769860800000)),
+        ("2026-01-31", From(moment=int(datetime(2026, 1, 31).timestamp() * 1000))),
+    ],
+)
+def test_from_takes_names_offsets_counts_and_times(text: str, where: From) -> None:
+    assert parse_from(text) == where
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "-", "--5", "1.5", "٣"])
+def test_from_refuses_the_rest(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="beginning"):
+        parse_from(text)
+
+
+def test_settings_and_headers_are_name_equals_value() -> None:
+    assert parse_settings(["a=b=c", "d="]) == {"a": "b=c", "d": ""}
+    assert parse_headers(["a=b=c", "a="]) == (("a", b"b=c"), ("a", b""))
+    for wrong in ("a", "=b"):
+        with pytest.raises(typer.BadParameter):
+            parse_settings([wrong])
+        with pytest.raises(typer.BadParameter):
+            parse_headers([wrong])
+
+
+def test_partitions_are_those_asked_for_once_each_or_all() -> None:
+    assert [place.partition for place in choose(TOPIC, [2, 0, 2])] == [2, 0]
+    assert [place.partition for place in choose(TOPIC, [])] == [0, 1, 2]
+    with pytest.raises(Failure, match="has no partition 3; it has 0 to 2"):
+        choose(TOPIC, [3])
+
+
+def test_the_summary_says_how_much_how_fast_and_what_failed() -> None:
+    assert summarize("t", (2000, 4096, 0), 2.0) == (
+        "sent 2,000 records (4.0 KiB) to 't' in 2.00 s, 1,000 records/s, 2.0 KiB/s"
+    )
+    assert summarize("t", (1, 10, 3), 0.0) == "sent 1 record (10 B) to 't' in 0.00 s, 3 failed"
+    assert summarize("t", (0, 0, 0), 1.0) == "sent 0 records (0 B) to 't' in 1.00 s"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_loads_and_explains_itself(name: str) -> None:
+    assert load(name).help
+
+
+def test_starting_a_node_imports_none_of_the_client_commands() -> None:
+    program = (
+        "import sys; from ottla.cli.main import load; load('serve');"
+        "print([name for name in sys.modules if name in ('asyncio', 'rich', 'pydantic') or name.startswith('ottla.')])"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(ast.literal_eval(answer.stdout)) == {"ottla.cli", "ottla.cli.main", "ottla.cli.serve"}

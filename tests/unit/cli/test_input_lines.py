@@ -1,0 +1,70 @@
+"""Lines become records, byte for byte, from pipes and from files."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ottla.cli.input_lines import LineRules, line_reader, lines_of
+
+
+async def read(descriptor: int) -> list[bytes]:
+    return [line async for lines in lines_of(descriptor) for line in lines]
+
+
+async def test_a_file_is_cut_at_line_feeds_only(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\r\n\n\xff\x00three\nlast")
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        assert await read(descriptor) == [b"one\r", b"", b"\xff\x00three", b"last"]
+    finally:
+        os.close(descriptor)
+
+
+async def test_a_line_longer_than_what_is_read_at_once_stays_whole(tmp_path: Path) -> None:
+    long = b"x" * 1_000_000
+    path = tmp_path / "lines"
+    path.write_bytes(long + b"\nshort\n")
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        assert await read(descriptor) == [long, b"short"]
+    finally:
+        os.close(descriptor)
+
+
+async def test_lines_of_a_pipe_come_as_soon_as_they_are_written() -> None:
+    out, into = os.pipe()
+    os.write(into, b"first\nhal")
+    lines = lines_of(out)
+    assert await anext(lines) == [b"first"]
+    os.write(into, b"f\n")
+    os.close(into)
+    assert [line async for chunk in lines for line in chunk] == [b"half"]
+    os.close(out)
+
+
+@pytest.mark.parametrize(
+    ("rules", "line", "record"),
+    [
+        (LineRules(), b"a:b", (None, b"a:b", (), None)),
+        (LineRules(), b"", (None, b"", (), None)),
+        (LineRules(key_separator=b":"), b"a:b:c", (b"a", b"b:c", (), None)),
+        (LineRules(key_separator=b"::"), b"\xff::", (b"\xff", b"", (), None)),
+        (LineRules(key_separator=b":", null_value=b""), b"gone:", (b"gone", None, (), None)),
+        (LineRules(null_value=b"NULL"), b"NULL", (None, None, (), None)),
+        (LineRules(headers=(("h", b"1"),)), b"v", (None, b"v", (("h", b"1"),), None)),
+        (
+            LineRules(headers=(("h", b"1"),), as_json=True),
+            b'{"key":"k","value":null,"headers":[["i","2"]]}',
+            (b"k", None, (("h", b"1"), ("i", b"2")), None),
+        ),
+    ],
+)
+def test_the_options_say_what_a_line_means(rules: LineRules, line: bytes, record: tuple[object, ...]) -> None:
+    assert line_reader(rules)(line) == record
+
+
+def test_a_line_without_the_separator_is_refused() -> None:
+    with pytest.raises(ValueError, match="no key separator ':'"):
+        line_reader(LineRules(key_separator=b":"))(b"nothing here")

@@ -1,0 +1,40 @@
+"""Lines of records: bytes go out as they are, columns in a fixed order, templates filled."""
+
+import pytest
+
+from ottla.base.vocabulary import TopicPartition
+from ottla.cli.record_text import TextRules, format_printer, text_printer, time_text
+from ottla.records.record import Record
+
+PLACE = TopicPartition("orders", 2)
+RECORDS = [
+    Record(5, 1_769_860_800_250, b"key", b"\xff\x00 value", (("h", b"1"), ("h", None))),
+    Record(6, 1_769_860_800_251, None, None),
+]
+
+
+def test_values_alone_are_printed_as_the_bytes_they_are() -> None:
+    assert text_printer(TextRules())(PLACE, RECORDS) == b"\xff\x00 value\nnull\n"
+
+
+def test_columns_stand_in_a_fixed_order_with_the_value_last() -> None:
+    rules = TextRules(partition=True, timestamp=True, key=True, headers=True, separator=b"|", null=b"-")
+    assert text_printer(rules)(PLACE, RECORDS) == (
+        b"2:5|2026-01-31T12:00:00.250Z|h=1,h=-|key|\xff\x00 value\n2:6|2026-01-31T12:00:00.251Z||-|-\n"
+    )
+
+
+def test_a_template_is_filled_in_and_nothing_is_added() -> None:
+    show = format_printer(r"{topic}/{partition}@{offset}\t{timestamp} {key}={value}\\ \{x\n", b"~")
+    assert show(PLACE, RECORDS[1:]) == b"orders/2@6\t1769860800251 ~=~\\ {x\n"
+
+
+@pytest.mark.parametrize("template", ["{nothing}", "{}"])
+def test_a_template_that_names_what_is_not_there_is_refused(template: str) -> None:
+    with pytest.raises(ValueError, match=r"is none of \{topic\}"):
+        format_printer(template, b"")
+
+
+def test_times_no_calendar_has_are_shown_as_numbers() -> None:
+    assert time_text(-1) == "1969-12-31T23:59:59.999Z"
+    assert time_text(2**62) == str(2**62)
