@@ -132,6 +132,9 @@ def _send_bytes(connection: socket.socket, queue: PartQueue, cache: PageCache) -
             chunks.append(data)
             size += part.length
         else:
+            if chunks and len(part) > WINDOW:
+                flags = _MORE  # joining would copy it
+                break
             chunks.append(part)
             size += len(part)
         if size >= WINDOW:
