@@ -233,27 +233,28 @@ def recover_segment(segment: Segment, producers: ProducerTable, epochs: EpochHis
     expected = segment.base_offset
     largest = segment.base_offset + LARGEST_RELATIVE_OFFSET
     while size - position >= HEADER_SIZE:
-        header = BatchHeader._make(HEADER.unpack_from(view, position))
-        end = position + header.length + LOG_OVERHEAD
-        last_offset = header.base_offset + header.last_offset_delta
+        fields = HEADER.unpack_from(view, position)
+        base_offset, length, leader_epoch, magic, crc, _, delta, _, max_timestamp, producer_id, _, _, _ = fields
+        end = position + length + LOG_OVERHEAD
+        last_offset = base_offset + delta
         if (
-            header.length < HEADER_SIZE - LOG_OVERHEAD
+            length < HEADER_SIZE - LOG_OVERHEAD
             or end > size
-            or header.magic != MAGIC
-            or crc32c(view[position + CHECKED_FROM : end]) != header.crc
-            or not expected <= header.base_offset <= last_offset <= largest
+            or magic != MAGIC
+            or crc32c(view[position + CHECKED_FROM : end]) != crc
+            or not expected <= base_offset <= last_offset <= largest
         ):
             break
-        segment.note(position, end - position, last_offset, header.max_timestamp)
-        if header.leader_epoch > epochs.latest_epoch:
-            epochs.assign(header.leader_epoch, header.base_offset)
-        if header.producer_id >= 0:
+        if producer_id >= 0:
             try:
-                aborted = replay(producers, header, view[position:end])
+                aborted = replay(producers, BatchHeader._make(fields), view[position:end])
             except CorruptBatch:
                 break
             if aborted is not None:
                 segment.transaction_index.append(aborted)
+        segment.note(position, end - position, last_offset, max_timestamp)
+        if leader_epoch > epochs.latest_epoch:
+            epochs.assign(leader_epoch, base_offset)
         expected = last_offset + 1
         position = end
     del view
