@@ -27,6 +27,7 @@ logger = logging.getLogger("ottla.broker")
 SLICE = 200
 NEVER = 2**63 - 1
 FLUSH_LOOK_SECONDS = 1.0
+REMOVAL_SECONDS = 5.0
 
 
 class Upkeep:
@@ -56,7 +57,7 @@ class Upkeep:
         self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_watermarks)
         self._every("producer.id.expiration.check.interval.ms", self._expire_producers)
         self._again(FLUSH_LOOK_SECONDS, self._flush_due)
-        self._again(30.0, self._remove_files)
+        self._again(REMOVAL_SECONDS, self._remove_files)
         self._again(max(1.0, self._broker.connections.limits.idle_seconds / 4), self._drop_idle)
         if values.boolean("log.cleaner.enable"):
             for _ in range(max(1, values.integer("log.cleaner.threads"))):
