@@ -69,3 +69,12 @@ def offset_of(name: str) -> int | None:
     if len(name) > 20 and name[20] == "." and digits.isascii() and digits.isdigit():
         return int(digits)
     return None
+
+
+def sync_file(disk: Disk, path: str) -> None:
+    """Make a file that is not open durable. Blocking."""
+    file = disk.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()

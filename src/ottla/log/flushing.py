@@ -4,23 +4,24 @@ Owns: what is left to do once the event loop has decided. Never knows: the log i
 Invariant: a ticket and a removal hold all they need, so that `run` may happen in any thread while the log goes on.
 """
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.base.ports import Disk, File
-from ottla.log.files import EPOCH_CHECKPOINT, StorageFailure
+from ottla.log.files import EPOCH_CHECKPOINT, StorageFailure, sync_file
 from ottla.log.segment import Segment
 from ottla.log.whole_file import replace_whole
 
 
 class FlushTicket(NamedTuple):
-    """One flush: what it makes durable (`offset`, exclusive), and the files to sync for it."""
+    """One flush: what it makes durable (`offset`, exclusive), and the files, open or named, to sync for it."""
 
     offset: int
     generation: int
     disk: Disk
     directory: str
     files: list[tuple[Segment, File]]
-    snapshots: list[str]
+    paths: list[str]
     epochs: str | None
     names_changed: bool
 
@@ -34,8 +35,10 @@ class FlushTicket(NamedTuple):
                     # Deleted since the flush began: nothing of it has to last.
                     if not segment.closed:
                         raise
-            for path in self.snapshots:
-                self._sync_snapshot(path)
+            for path in self.paths:
+                # Indexes and snapshots of segments deleted since are gone.
+                with suppress(FileNotFoundError):
+                    sync_file(self.disk, path)
             if self.epochs is not None:
                 replace_whole(self.disk, f"{self.directory}/{EPOCH_CHECKPOINT}", self.epochs.encode())
             elif self.names_changed:
@@ -45,16 +48,6 @@ class FlushTicket(NamedTuple):
             return
         except OSError as error:
             raise StorageFailure.of(self.directory, error) from error
-
-    def _sync_snapshot(self, path: str) -> None:
-        try:
-            file = self.disk.open(path)
-        except FileNotFoundError:
-            return
-        try:
-            file.sync()
-        finally:
-            file.close()
 
 
 class Removal(NamedTuple):

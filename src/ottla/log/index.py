@@ -3,10 +3,13 @@
 Owns: the bytes of `.index`, `.timeindex` and `.txnindex` files and the look-ups in them. Never knows: batches.
 Invariants: keys grow strictly within a file; a file holds whole entries only (no preallocation). Entries not yet
 written sit in a small tail that is spilled to the file when it grows, on flush and on seal, so an append pays no
-system call for them; after a crash the indexes of unflushed segments are rebuilt from the batches anyway.
+system call for them; after a crash the indexes of unflushed segments are rebuilt from the batches anyway. Files are
+open only while they are written or mapped, so that thousands of partitions cost a descriptor each and not three.
 """
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar, NamedTuple
 
 from ottla.base.ports import ByteView, Disk, File
@@ -16,10 +19,34 @@ TAIL_ENTRIES = 128
 """How many entries wait in memory before they are written and mapped."""
 
 
+@contextmanager
+def _opened(disk: Disk, path: str) -> Iterator[File]:
+    """The file for a moment; what fails there is a StorageFailure."""
+    try:
+        file = disk.open(path, create=True)
+        try:
+            yield file
+        finally:
+            file.close()
+    except OSError as error:
+        raise StorageFailure.of(path, error) from error
+
+
+def _append_at(file: File, size: int, data: ByteView) -> None:
+    """Append behind `size` bytes, and leave no piece behind when that fails."""
+    if file.size() != size:
+        file.truncate(size)
+    try:
+        file.append(data)
+    except OSError:
+        file.truncate(size)
+        raise
+
+
 class SparseIndex:
     """A file of equal entries with a growing key, looked up by bisection of its map and of the unwritten tail."""
 
-    __slots__ = ("_disk", "_file", "_map", "_tail", "_written", "base_offset", "entries", "path")
+    __slots__ = ("_disk", "_map", "_tail", "_written", "base_offset", "entries", "path")
 
     ENTRY: ClassVar[struct.Struct]
     KEY: ClassVar[struct.Struct]
@@ -28,7 +55,6 @@ class SparseIndex:
         self._disk = disk
         self.path = path
         self.base_offset = base_offset
-        self._file: File | None = None
         self._map: memoryview | None = None
         self._tail = bytearray()
         self._written = 0
@@ -58,33 +84,14 @@ class SparseIndex:
 
     def spill(self, *, create: bool = False) -> None:
         """Write the tail to the file; `create` makes the file even when there is nothing to write."""
-        tail = self._tail
-        if not tail and not create:
+        if not self._tail and not create:
             return
-        try:
-            file = self.file
-            if tail:
-                end = self._written * self.ENTRY.size
-                try:
-                    file.append(tail)
-                except OSError:
-                    file.truncate(end)
-                    raise
-        except OSError as error:
-            raise StorageFailure.of(self.path, error) from error
+        with _opened(self._disk, self.path) as file:
+            if self._tail:
+                _append_at(file, self._written * self.ENTRY.size, self._tail)
         self._written = self.entries
         self._tail = bytearray()
         self._map = None
-
-    @property
-    def file(self) -> File:
-        """Opened when it is not open yet."""
-        file = self._file
-        if file is None:
-            file = self._file = self._disk.open(self.path, create=True)
-            if file.size() != self._written * self.ENTRY.size:
-                file.truncate(self._written * self.ENTRY.size)
-        return file
 
     def entry(self, slot: int) -> tuple[int, int]:
         """The numbers of one entry as they stand in the file."""
@@ -96,10 +103,8 @@ class SparseIndex:
     def _mapped(self) -> memoryview:
         view = self._map
         if view is None:
-            try:
-                view = self._map = self.file.map()
-            except OSError as error:
-                raise StorageFailure.of(self.path, error) from error
+            with _opened(self._disk, self.path) as file:
+                view = self._map = file.map()
         return view
 
     def _slot(self, key: int) -> int:
@@ -136,19 +141,14 @@ class SparseIndex:
             # The map must not outlive the bytes under it.
             self._map = None
             self._tail = bytearray()
-            try:
-                self.file.truncate(entries * size)
-            except OSError as error:
-                raise StorageFailure.of(self.path, error) from error
+            with _opened(self._disk, self.path) as file:
+                file.truncate(entries * size)
             self._written = entries
         self.entries = entries
 
     def close(self) -> None:
-        """Let the descriptor and the map go; what is in the tail stays and the file is opened again when needed."""
+        """Let the map go; what is in the tail stays and the file is mapped again when needed."""
         self._map = None
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
 
 class OffsetIndex(SparseIndex):
@@ -264,14 +264,13 @@ class CorruptIndex(Exception):
 class TransactionIndex:
     """The aborted transactions whose markers lie in one segment; the file comes with the first of them."""
 
-    __slots__ = ("_disk", "_file", "_size", "path")
+    __slots__ = ("_disk", "_size", "path")
 
     ENTRY = struct.Struct(">hqqqq")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self.path = path
-        self._file: File | None = None
         self._size: int | None = 0
 
     def load(self) -> None:
@@ -279,18 +278,10 @@ class TransactionIndex:
         self._size = None
 
     def append(self, aborted: AbortedTransaction) -> None:
-        self._entry_bytes()
-        try:
-            file = self.file
-            assert self._size is not None
-            try:
-                file.append(self.ENTRY.pack(0, *aborted))
-            except OSError:
-                file.truncate(self._size)
-                raise
-        except OSError as error:
-            raise StorageFailure.of(self.path, error) from error
-        self._size += self.ENTRY.size
+        size = len(self._entry_bytes())
+        with _opened(self._disk, self.path) as file:
+            _append_at(file, size, self.ENTRY.pack(0, *aborted))
+        self._size = size + self.ENTRY.size
 
     def all(self) -> list[AbortedTransaction]:
         return [AbortedTransaction(*fields[1:]) for fields in self.ENTRY.iter_unpack(self._entry_bytes())]
@@ -326,42 +317,23 @@ class TransactionIndex:
         self._size = 0
 
     def _cut(self, size: int) -> None:
-        try:
-            self.file.truncate(size)
-        except OSError as error:
-            raise StorageFailure.of(self.path, error) from error
+        with _opened(self._disk, self.path) as file:
+            file.truncate(size)
         self._size = size
-
-    @property
-    def file(self) -> File:
-        """Opened when it is not open yet."""
-        if self._file is None:
-            self._file = self._disk.open(self.path, create=True)
-        return self._file
 
     def _entry_bytes(self, *, whole_file: bool = False) -> bytes:
         """The entries as written; also learns the size when an earlier life left the file."""
-        if self._size == 0:
+        if not self.present:
+            self._size = 0
             return b""
-        try:
-            if self._size is None and not self._disk.exists(self.path):
-                self._size = 0
-                return b""
-            file = self.file
+        with _opened(self._disk, self.path) as file:
             size = file.size()
             if not whole_file:
                 size -= size % self.ENTRY.size
                 self._size = size
             return file.read_at(0, size)
-        except OSError as error:
-            raise StorageFailure.of(self.path, error) from error
 
     @property
     def present(self) -> bool:
-        """Whether there is a file."""
-        return self._size != 0 and self._disk.exists(self.path)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Whether there is a file with entries."""
+        return self._size != 0 and (self._size is not None or self._disk.exists(self.path))

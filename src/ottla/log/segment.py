@@ -20,6 +20,7 @@ from ottla.log.files import (
     TRANSACTION_INDEX_SUFFIX,
     StorageFailure,
     offset_path,
+    sync_file,
 )
 from ottla.log.index import OffsetIndex, TimeIndex, TransactionIndex
 from ottla.log.settings import LogSettings
@@ -195,18 +196,19 @@ class Segment:
         self.index.spill(create=True)
         self.time_index.spill(create=True)
 
-    def index_files(self) -> list[File]:
+    def index_paths(self) -> list[str]:
         """The files beside the log file, for syncing."""
-        files = [self.index.file, self.time_index.file]
+        paths = [self.index.path, self.time_index.path]
         if self.transaction_index.present:
-            files.append(self.transaction_index.file)
-        return files
+            paths.append(self.transaction_index.path)
+        return paths
 
     def sync(self) -> None:
         """Make a sealed segment durable. Blocking."""
         try:
-            for file in [self.file, *self.index_files()]:
-                file.sync()
+            self.file.sync()
+            for path in self.index_paths():
+                sync_file(self._disk, path)
         except OSError as error:
             raise StorageFailure.of(self.path, error) from error
 
@@ -361,7 +363,6 @@ class Segment:
         """Let descriptors and maps go. The segment may be used again unless it is deleted."""
         self.index.close()
         self.time_index.close()
-        self.transaction_index.close()
         if self._file is not None:
             self._file.close()
             self._file = None

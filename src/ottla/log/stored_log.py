@@ -301,9 +301,9 @@ class StoredLog:
                 for segment in items[self._run.slot(self.recovery_point) :]
                 if segment.base_offset < offset
             ]
-            files += [(segment, file) for segment in self._sealed if segment in items for file in segment.index_files()]
         except OSError as error:
             raise StorageFailure.of(self.directory, error) from error
+        paths = [path for segment in self._sealed if segment in items for path in segment.index_paths()]
         epochs = self.epochs.text() if self.epochs.dirty else None
         ticket = FlushTicket(
             offset,
@@ -311,7 +311,7 @@ class StoredLog:
             self._world.disk,
             self.directory,
             files,
-            self._snapshots.unsynced,
+            paths + self._snapshots.unsynced,
             epochs,
             self._names_changed,
         )

@@ -163,7 +163,6 @@ def test_aborted_transactions_are_kept_in_kafkas_thirty_four_bytes(transactions:
     data = Path(transactions.path).read_bytes()
     assert data[:34] == struct.pack(">hqqqq", 0, 1, 10, 19, 20)
     assert len(data) == 3 * 34
-    transactions.close()
 
 
 def test_a_range_finds_the_transactions_it_touches_and_knows_when_no_more_can_come(
@@ -173,7 +172,6 @@ def test_a_range_finds_the_transactions_it_touches_and_knows_when_no_more_can_co
     assert transactions.overlapping(0, 30) == (ABORTED[:2], True)
     assert transactions.overlapping(20, 100) == (ABORTED[1:], False)
     assert transactions.overlapping(50, 100) == ([], False)
-    transactions.close()
 
 
 def test_a_transaction_index_comes_into_being_with_its_first_entry(disk: FaultyDisk, tmp_path: Path) -> None:
@@ -184,7 +182,6 @@ def test_a_transaction_index_comes_into_being_with_its_first_entry(disk: FaultyD
 
 
 def test_a_loaded_transaction_index_goes_on(disk: FaultyDisk, transactions: TransactionIndex) -> None:
-    transactions.close()
     loaded = TransactionIndex(disk, transactions.path)
     loaded.load()
     assert loaded.all() == ABORTED
@@ -193,19 +190,16 @@ def test_a_loaded_transaction_index_goes_on(disk: FaultyDisk, transactions: Tran
     assert loaded.all() == ABORTED[:2]
     loaded.reset()
     assert loaded.all() == []
-    loaded.close()
 
 
 def test_an_entry_that_cannot_be_of_the_segment_is_corruption(transactions: TransactionIndex) -> None:
     transactions.check(19)
     with pytest.raises(CorruptIndex):
         transactions.check(20)
-    transactions.close()
     with Path(transactions.path).open("ab") as file:
         file.write(b"\x00")
     with pytest.raises(CorruptIndex):
         transactions.check(0)
-    transactions.close()
 
 
 def test_a_failed_transaction_entry_leaves_the_file_whole(disk: FaultyDisk, transactions: TransactionIndex) -> None:
@@ -216,4 +210,3 @@ def test_a_failed_transaction_entry_leaves_the_file_whole(disk: FaultyDisk, tran
     assert transactions.all() == ABORTED
     transactions.append(AbortedTransaction(9, 60, 69, 70))
     assert len(transactions.all()) == 4
-    transactions.close()
