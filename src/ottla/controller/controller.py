@@ -87,7 +87,7 @@ class Controller:
         self._values_of: Mapping[tuple[int, str], Mapping[str, str]] = {}
         self._gathering: _Group | None = None
         self._syncing: _Group | None = None
-        self._cut_missing = False
+        self._damaged = False
         self._task: asyncio.Task[None] | None = None
         self._log: MetadataLog | None = None
 
@@ -229,12 +229,14 @@ class Controller:
 
     async def _submit(self, decide: Callable[[ClusterImage], Decision[R]], refuse: Callable[[Refusal], R]) -> R:
         try:
-            self._finish_cut()
+            if self._damaged:
+                self._repair()
             decision = decide(self._latest)
             if decision.facts:
                 self._append(decision.facts)
         except StorageFailure as failure:
             logger.error("metadata cannot be stored: %s", failure)
+            self._damaged = self._damaged or not failure.out_of_space
             return refuse(_storage_refusal(failure))
         # Also a reply without facts may rest on some that are not stored yet.
         group = self._gathering or self._syncing
@@ -289,18 +291,22 @@ class Controller:
         failed = [group for group in (self._syncing, self._gathering) if group is not None]
         self._syncing = self._gathering = None
         self._latest = self.image
-        self._cut_missing = True
+        self._damaged = True
         try:
-            self._finish_cut()
+            # At once, lest a restart find facts that were refused.
+            self._repair()
         except StorageFailure as second:
-            logger.error("the metadata log cannot be cut back either: %s", second)
+            logger.error("the metadata log cannot be repaired now: %s", second)
         for group in failed:
             group.outcome.set_result(_storage_refusal(failure))
 
-    def _finish_cut(self) -> None:
-        if self._cut_missing:
-            self.log.cut_back(self.image.offset + 1)
-            self._cut_missing = False
+    def _repair(self) -> None:
+        """Begin again behind the last committed fact; raises StorageFailure while that cannot be."""
+        if self._gathering is not None or self._syncing is not None:
+            # Facts from before the failure are still on their way; they must not be cut off.
+            raise StorageFailure(self._directory, 0, "an earlier write failed")
+        self.log.repair(self.image.offset + 1)
+        self._damaged = False
 
 
 def _storage_refusal(failure: StorageFailure) -> Refusal:

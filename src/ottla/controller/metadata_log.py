@@ -6,6 +6,7 @@ with a LeaderChange record; what `read` gives back is what was whole on disk.
 """
 
 from collections.abc import Iterator
+from errno import ENOSPC
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
@@ -62,14 +63,16 @@ class MetadataLog:
                 write_topic_id(world.disk, directory, METADATA_TOPIC_ID)
         except OSError as error:
             raise StorageFailure.of(directory, error) from error
-        self._log: PartitionLog = load_log(
-            world, TopicPartition(METADATA_TOPIC, 0), directory, _SETTINGS, topic_id=METADATA_TOPIC_ID
-        )
+        self._log = self._load()
         state = read_quorum_state(world.disk, directory)
         self.epoch = max(state.leader_epoch, self._log.epochs.latest_epoch)
         """The last epoch that anybody led, until `begin_epoch`."""
         self.interrupted = False
         """Whether the log ends inside a transaction of facts, which the next leader has to abort."""
+
+    def _load(self) -> PartitionLog:
+        name = TopicPartition(METADATA_TOPIC, 0)
+        return load_log(self._world, name, self.directory, _SETTINGS, topic_id=METADATA_TOPIC_ID)
 
     @property
     def end_offset(self) -> int:
@@ -147,7 +150,8 @@ class MetadataLog:
             memoryview(batch), self.epoch, self._world.clock.now_ms(), origin_client=False
         )
         if outcome.error != ErrorCode.NONE:
-            raise StorageFailure(self.directory, 0, outcome.message or outcome.error.name)
+            # The log answers, rather than raises, when there is merely no room.
+            raise StorageFailure(self.directory, ENOSPC, outcome.message or outcome.error.name)
 
     def begin_sync(self) -> FlushTicket | None:
         """What to run in an I/O thread so that everything appended lasts."""
@@ -166,9 +170,14 @@ class MetadataLog:
             ticket.run()
         self.finish_sync(ticket)
 
-    def cut_back(self, end_offset: int) -> None:
-        """Drop what was appended behind this offset and never agreed on."""
+    def repair(self, end_offset: int) -> None:
+        """Open the log anew after a failure and drop everything behind this offset. Blocking; raises StorageFailure."""
+        self._log.abandon()
+        self._log = self._load()
         self._log.truncate_to(end_offset)
+        self._log.high_watermark = end_offset
+        if self._log.end_offset != end_offset:
+            raise StorageFailure(self.directory, 0, f"facts before offset {end_offset} are missing")
 
     def close(self) -> None:
         """Blocking."""

@@ -28,6 +28,9 @@ class _Rack:
 
     def leader(self) -> int:
         self._leader_turn += 1
+        if self._leader_turn % len(self.active) == 0:
+            # Another round: let leaders have other followers than before, who share their load when they go.
+            self._follower_turn += 1
         return self.active[self._leader_turn % len(self.active)]
 
     def follower(self, taken: list[int]) -> int | None:

@@ -1,0 +1,42 @@
+"""Producer ids of a broker: each once, in blocks from the controller."""
+
+import asyncio
+import errno
+from pathlib import Path
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.producer_ids import ProducerIds
+from support.clusters import Controlled
+
+
+async def test_ids_are_given_out_once_across_blocks_and_waiters(tmp_path: Path) -> None:
+    controlled = Controlled(tmp_path)
+    ids = ProducerIds(controlled.controller, 1)
+
+    taken = await asyncio.gather(*(ids.take() for _ in range(2500)))
+
+    assert taken == list(range(2500))
+    assert controlled.controller.image.next_producer_id == 3000
+
+
+async def test_ids_of_another_start_do_not_repeat(tmp_path: Path) -> None:
+    controlled = Controlled(tmp_path)
+    assert await ProducerIds(controlled.controller, 1).take() == 0
+
+    assert await ProducerIds(controlled.start(), 1).take() == 1000
+
+
+async def test_without_a_stored_block_there_is_no_id(tmp_path: Path) -> None:
+    controlled = Controlled(tmp_path)
+    ids = ProducerIds(controlled.controller, 1)
+    controlled.disk.sync_errno = errno.EIO
+    assert await ids.take() == ErrorCode.KAFKA_STORAGE_ERROR
+
+    controlled.disk.heal()
+    assert await ids.take() == 0
+
+
+async def test_a_broker_that_is_not_registered_gets_none_yet(tmp_path: Path) -> None:
+    ids = ProducerIds(Controlled(tmp_path).controller, 7)
+
+    assert await ids.take() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
