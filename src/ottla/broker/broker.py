@@ -141,6 +141,7 @@ class Broker:
                 self.give_up(str(end))
                 return
             for name in lost:
+                self.upkeep.forget(name)
                 partition = self.partitions.get(name)
                 if partition is not None:
                     partition.log = None

@@ -42,6 +42,7 @@ from ottla.runtime.world import RealClock, RealRandom
 
 logger = logging.getLogger("ottla.node")
 
+PROGRESS_SECONDS = 1.0
 SWITCH_SECONDS = 0.0005
 """How long an I/O thread may keep the interpreter while the loop wants it."""
 
@@ -201,8 +202,13 @@ class Node:
                 return True
             return topic_id is not None and topic_id != topic.topic_id
 
+        told = self.world.clock.monotonic()
+
         def progress(done: int, total: int) -> None:
-            if total > 500:
+            nonlocal told
+            now = self.world.clock.monotonic()
+            if now - told >= PROGRESS_SECONDS:
+                told = now
                 logger.info("loaded %d of %d logs", done, total)
 
         store.load(settings_of, is_stray=is_stray, progress=progress)
