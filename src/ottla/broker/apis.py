@@ -22,6 +22,17 @@ HANDLED = (
     "init_producer_id",
     "update_features",
     "describe_quorum",
+    "find_coordinator",
+    "join_group",
+    "sync_group",
+    "heartbeat",
+    "leave_group",
+    "offset_commit",
+    "offset_fetch",
+    "offset_delete",
+    "list_groups",
+    "describe_groups",
+    "delete_groups",
 )
 """Modules of `broker.handlers` that serve an API each, beside Produce and Fetch."""
 

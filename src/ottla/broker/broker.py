@@ -19,6 +19,7 @@ from ottla.broker.connections import ConnectionLimits, Connections
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.flusher import Flusher
+from ottla.broker.group_host import GroupHost
 from ottla.broker.partitions import PartitionTable
 from ottla.broker.ports import Controller
 from ottla.broker.producer_ids import ProducerIds
@@ -81,6 +82,7 @@ class Broker:
         self.dispatcher = Dispatcher(
             self, self.values.integer("socket.request.max.bytes"), self.values.integer("queued.max.requests")
         )
+        self.groups = GroupHost(self)
         self.publisher = Publisher(self)
         self.producer_ids = ProducerIds(controller, node_id)
         self.upkeep = Upkeep(self)
@@ -159,6 +161,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Finish what is in progress, close the connections, flush and close the logs."""
+        await self.groups.stop()
         await self.dispatcher.drain(DRAIN_SECONDS)
         await self.upkeep.stop()
         self.connections.close()

@@ -7,7 +7,7 @@ one disturbs no other client; requests in progress are bounded.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from importlib import import_module
 from struct import Struct
 from struct import error as StructError
@@ -53,7 +53,6 @@ class Dispatcher:
     def __init__(self, broker: "Broker", most_frame_bytes: int, most_requests: int) -> None:
         self._broker = broker
         self.most_frame_bytes = most_frame_bytes
-        self._most_requests = most_requests
         self._handlers: dict[int, Handler] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(most_requests)
@@ -113,36 +112,41 @@ class Dispatcher:
             answer = handler(self._broker, request, context)
         except Exception as problem:
             answer = failure(api, problem)
-        if asyncio.iscoroutine(answer):
-            place = connection.defer()
+        if asyncio.iscoroutine(answer) or asyncio.isfuture(answer):
+            # As in Kafka, such a connection is not read from until it has its answer: that bounds what it can hold.
+            place = connection.defer(alone=True)
             task = self._broker.loop.create_task(self._finish(connection, place, answer, head, api))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             return
+        if asyncio.isfuture(answer):
+            if not answer.done():
+                # It may wait for minutes (a rebalance), and many may; that takes no room from others.
+                place = connection.defer()
+                answer.add_done_callback(lambda done: place.complete([_encoded(done.result(), head, api)]))
+                return
+            answer = answer.result()
         if answer is None:
             connection.drop(f"{api.name} failed")
             return
-        out = bytearray(4)
-        version = max(head.version, 0)
-        out += response_head(api, version, head.correlation_id)
-        write(out, answer, version)
-        _SIZE.pack_into(out, 0, len(out) - 4)
-        connection.answer([out])
+        connection.answer([_encoded(answer, head, api)])
 
     async def _finish(
-        self, connection: Connection, place: Deferred, work: Coroutine[Any, Any, Root], head: RequestHead, api: Api
+        self, connection: Connection, place: Deferred, work: Awaitable[Root], head: RequestHead, api: Api
     ) -> None:
-        async with self._room:
-            try:
+        try:
+            if asyncio.isfuture(work):
+                # It waits for something, such as the members of its group, and is no work in progress meanwhile.
                 answer: Root | None = await work
-            except asyncio.CancelledError:
-                raise
-            except Exception as problem:
-                answer = failure(api, problem)
-            if answer is None:
-                connection.drop(f"{api.name} failed")
-                return
-            body = await in_steps(answer, head.version, self._broker.loop)
+            else:
+                async with self._room:
+                    answer = await work
+        except Exception as problem:
+            answer = failure(api, problem)
+        if answer is None:
+            connection.drop(f"{api.name} failed")
+            return
+        body = await in_steps(answer, head.version, self._broker.loop)
         start = bytearray(4) + response_head(api, head.version, head.correlation_id)
         _SIZE.pack_into(start, 0, len(start) - 4 + len(body))
         place.complete([start, body])
@@ -153,6 +157,15 @@ class Dispatcher:
             await asyncio.wait(self._tasks, timeout=seconds)
         for task in tuple(self._tasks):
             task.cancel()
+
+
+def _encoded(answer: Root, head: RequestHead, api: Api) -> bytearray:
+    out = bytearray(4)
+    version = max(head.version, 0)
+    out += response_head(api, version, head.correlation_id)
+    write(out, answer, version)
+    _SIZE.pack_into(out, 0, len(out) - 4)
+    return out
 
 
 async def in_steps(answer: Root, version: int, loop: asyncio.AbstractEventLoop) -> bytearray:

@@ -134,10 +134,14 @@ class Publisher:
                 log.high_watermark = log.end_offset
             partition = Partition(name, topic.topic_id, topic.partitions[index].leader_epoch, log)
             broker.partitions.add(partition)
+            broker.groups.led(partition)
 
     def _remove(self, topic_id: bytes) -> None:
         broker = self._broker
-        for partition in broker.partitions.remove_topic(topic_id):
+        going = broker.partitions.remove_topic(topic_id)
+        if going:
+            broker.groups.removed(going[0].name.topic)
+        for partition in going:
             if partition.log is not None:
                 broker.upkeep.forget(partition.name)
                 self._delete_log(partition.name, topic_id)

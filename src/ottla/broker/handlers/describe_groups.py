@@ -1,0 +1,65 @@
+"""DescribeGroups, v0 to v6: state and members of classic groups. A group that is not there is dead."""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.groups.classic import ClassicGroup, State
+from ottla.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+NOT_FOUND_FROM = 6
+ALL_OPERATIONS = 0b1_0110_0100_1000
+"""What may be done to a group, as bits: read, delete, describe, and describe and alter its configs."""
+
+
+def handle(broker: "Broker", request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
+    groups = [_answer(broker, group_id, context.version) for group_id in request.groups]
+    if request.include_authorized_operations:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = ALL_OPERATIONS
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _answer(broker: "Broker", group_id: str, version: int) -> DescribedGroup:
+    if not group_id:
+        return DescribedGroup(ErrorCode.INVALID_GROUP_ID, group_id=group_id)
+    shard = broker.groups.shard(group_id)
+    if isinstance(shard, ErrorCode):
+        return DescribedGroup(shard, group_id=group_id)
+    group = shard.machine.groups.get(group_id)
+    if group is not None:
+        return _described(group)
+    if version < NOT_FOUND_FROM:
+        return DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
+    message = f"Group {group_id} not found."
+    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, message, group_id, State.DEAD.value)
+
+
+def _described(group: ClassicGroup) -> DescribedGroup:
+    stable = group.state is State.STABLE
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if stable else "",
+        members=[
+            DescribedGroupMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.metadata(group.protocol) if stable else b"",
+                member.assignment,
+            )
+            for member in group.members.values()
+        ],
+    )

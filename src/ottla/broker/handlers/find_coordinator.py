@@ -1,0 +1,74 @@
+"""FindCoordinator, v0 to v6: which broker coordinates a group.
+
+The first question makes `__consumer_offsets`; the answer waits for that, where Kafka lets the client ask again.
+Coordinators of transactions are not available, which clients may try again; there are none of share groups.
+"""
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.broker.group_host import OFFSETS_TOPIC
+from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+GROUP = 0
+TRANSACTION = 1
+SEVERAL_FROM = 4
+NOT_AVAILABLE = "The coordinator is not available."
+NOT_A_TYPE = "This broker has no coordinator of that type."
+
+
+def handle(
+    broker: "Broker", request: FindCoordinatorRequest, context: Context
+) -> FindCoordinatorResponse | Coroutine[Any, Any, FindCoordinatorResponse]:
+    if request.key_type == GROUP and not broker.groups.topic_exists:
+        return _answer_with_topic(broker, request, context)
+    return _answer(broker, request, context)
+
+
+async def _answer_with_topic(
+    broker: "Broker", request: FindCoordinatorRequest, context: Context
+) -> FindCoordinatorResponse:
+    await broker.groups.create_topic()
+    return _answer(broker, request, context)
+
+
+def _answer(broker: "Broker", request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
+    if context.version >= SEVERAL_FROM:
+        return FindCoordinatorResponse(
+            coordinators=[_found(broker, request.key_type, key, context) for key in request.coordinator_keys]
+        )
+    found = _found(broker, request.key_type, request.key, context)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=_message(found.error_code),
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _message(error: int) -> str:
+    if error == ErrorCode.NONE:
+        return "NONE"
+    return NOT_AVAILABLE if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else NOT_A_TYPE
+
+
+def _found(broker: "Broker", kind: int, key: str, context: Context) -> Coordinator:
+    if kind not in (GROUP, TRANSACTION):
+        return _nobody(key, ErrorCode.INVALID_REQUEST)
+    if kind == GROUP:
+        partition = broker.image.partition(OFFSETS_TOPIC, broker.groups.partition_of(key))
+        leader = -1 if partition is None else partition.leader
+        for node_id, host, port, _ in broker.nodes(context.listener):
+            if node_id == leader:
+                return Coordinator(key=key, node_id=node_id, host=host, port=port)
+    return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _nobody(key: str, error: ErrorCode) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error)

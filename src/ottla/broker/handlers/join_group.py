@@ -1,0 +1,28 @@
+"""JoinGroup, v0 to v9: enter a classic group. The answer waits until the next generation is complete."""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.broker.group_shard import Answer
+from ottla.groups.decision import Caller
+from ottla.groups.rebalance import join_refused
+from ottla.wire.messages.join_group import JoinGroupRequest
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: JoinGroupRequest, context: Context) -> Answer:
+    if not request.group_id:
+        return join_refused(request.member_id, ErrorCode.INVALID_GROUP_ID)
+    shard = broker.groups.shard(request.group_id)
+    if isinstance(shard, ErrorCode):
+        return join_refused(request.member_id, shard)
+    if context.version == 0:
+        request.rebalance_timeout_ms = request.session_timeout_ms
+    place = broker.loop.create_future()
+    caller = Caller(place, context.client_id or "", f"/{context.peer}", context.version)
+    decision = shard.machine.decide_join(request, caller, shard.now())
+    answer = shard.carry_out(decision, lambda error: join_refused(request.member_id, error))
+    return place if answer is None else answer

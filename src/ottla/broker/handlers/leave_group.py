@@ -1,0 +1,32 @@
+"""LeaveGroup, v0 to v5: members go. Up to v2 a request is of one member, whose error is that of the answer."""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.broker.group_shard import Answer
+from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+SEVERAL_FROM = 3
+
+
+def handle(broker: "Broker", request: LeaveGroupRequest, context: Context) -> Answer:
+    if not request.group_id:
+        return _refused(ErrorCode.INVALID_GROUP_ID)
+    shard = broker.groups.shard(request.group_id)
+    if isinstance(shard, ErrorCode):
+        return _refused(shard)
+    if context.version < SEVERAL_FROM:
+        request.members = [MemberIdentity(member_id=request.member_id)]
+    decision = shard.machine.decide_leave(request, shard.now())
+    if context.version < SEVERAL_FROM:
+        assert isinstance(decision.reply, LeaveGroupResponse)
+        decision.reply.error_code = decision.reply.members[0].error_code
+    return shard.carry_out(decision, _refused)
+
+
+def _refused(error: ErrorCode) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=error)

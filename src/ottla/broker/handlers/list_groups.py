@@ -1,0 +1,28 @@
+"""ListGroups, v0 to v5: the groups this broker coordinates, by state and type where asked."""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+CLASSIC = "classic"
+
+
+def handle(broker: "Broker", request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
+    states = {state.strip().lower() for state in request.states_filter}
+    types = {kind.strip().lower() for kind in request.types_filter}
+    groups: list[ListedGroup] = []
+    for shard in broker.groups.shards():
+        if isinstance(shard, ErrorCode):
+            return ListGroupsResponse(error_code=shard)
+        if types and CLASSIC not in types:
+            continue
+        for group in shard.machine.groups.values():
+            state = group.state.value
+            if not states or state.lower() in states:
+                groups.append(ListedGroup(group.group_id, group.protocol_type or "", state, CLASSIC))
+    return ListGroupsResponse(groups=groups)

@@ -1,0 +1,66 @@
+"""OffsetCommit, v2 to v10: keep how far a group has come. Offsets of partitions that are not there are refused one by
+one; from v10 on topics are named by their ids."""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.broker.group_shard import Answer
+from ottla.groups.offsets import commit_refused
+from ottla.metadata.image import ClusterImage
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+BY_ID_FROM = 10
+
+
+def handle(broker: "Broker", request: OffsetCommitRequest, context: Context) -> Answer:
+    by_id = context.version >= BY_ID_FROM
+    unknown = [
+        refused for topic in request.topics if (refused := _take_out_unknown(broker.image, topic, by_id)) is not None
+    ]
+    if unknown:
+        request.topics = [topic for topic in request.topics if topic.partitions]
+        if not request.topics:
+            return OffsetCommitResponse(topics=unknown)
+    shard = broker.groups.shard(request.group_id)
+    if isinstance(shard, ErrorCode):
+        refusal = commit_refused(request, shard)
+        refusal.topics = [*unknown, *refusal.topics]
+        return refusal
+    decision = shard.machine.decide_commit(request, context.version, shard.now())
+    if unknown:
+        assert isinstance(decision.reply, OffsetCommitResponse)
+        decision.reply.topics = [*unknown, *decision.reply.topics]
+    return shard.carry_out(decision, lambda error: commit_refused(request, error))
+
+
+def _take_out_unknown(
+    image: ClusterImage, topic: OffsetCommitRequestTopic, by_id: bool
+) -> OffsetCommitResponseTopic | None:
+    """Complete the topic's name and id and leave in it the partitions that exist; answers the refusal of the others."""
+    found = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
+    if found is None:
+        error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        bad, topic.partitions = topic.partitions, ()
+    else:
+        topic.name, topic.topic_id = found.name, found.topic_id
+        count = len(found.partitions)
+        for partition in topic.partitions:
+            if not 0 <= partition.partition_index < count:
+                break
+        else:
+            return None
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        bad = [partition for partition in topic.partitions if not 0 <= partition.partition_index < count]
+        topic.partitions = [partition for partition in topic.partitions if 0 <= partition.partition_index < count]
+    refused = [OffsetCommitResponsePartition(partition.partition_index, error) for partition in bad]
+    return OffsetCommitResponseTopic(topic.name, topic.topic_id, refused)

@@ -1,0 +1,46 @@
+"""OffsetDelete, v0: forget offsets of topics that a group is not subscribed to."""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.broker.group_shard import Answer
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: OffsetDeleteRequest, context: Context) -> Answer:
+    if not request.group_id:
+        return _refused(ErrorCode.INVALID_GROUP_ID)
+    shard = broker.groups.shard(request.group_id)
+    if isinstance(shard, ErrorCode):
+        return _refused(shard)
+    unknown = []
+    for topic in request.topics:
+        found = broker.image.topics.get(topic.name)
+        count = 0 if found is None else len(found.partitions)
+        bad = [
+            OffsetDeleteResponsePartition(partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            for partition in topic.partitions
+            if not 0 <= partition.partition_index < count
+        ]
+        if bad:
+            unknown.append(OffsetDeleteResponseTopic(topic.name, bad))
+            topic.partitions = [partition for partition in topic.partitions if 0 <= partition.partition_index < count]
+    request.topics = [topic for topic in request.topics if topic.partitions]
+    decision = shard.machine.decide_offset_delete(request)
+    assert isinstance(decision.reply, OffsetDeleteResponse)
+    if decision.reply.error_code == ErrorCode.NONE:
+        decision.reply.topics = [*unknown, *decision.reply.topics]
+    return shard.carry_out(decision, _refused)
+
+
+def _refused(error: ErrorCode) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=error)

@@ -1,0 +1,106 @@
+"""OffsetFetch, v1 to v10: how far groups have come.
+
+Up to v7 a request is of one group and its answer lies at the top level; from v8 on there are several; from v10 on
+topics are named by their ids. Without transactions every committed offset is stable.
+"""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+SEVERAL_FROM = 8
+BY_ID_FROM = 10
+GROUP_ERROR_FROM = 2
+
+
+def handle(broker: "Broker", request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
+    by_id = context.version >= BY_ID_FROM
+    if context.version >= SEVERAL_FROM:
+        return OffsetFetchResponse(groups=[_fetched(broker, group, by_id) for group in request.groups])
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    return _as_one_group(_fetched(broker, group, by_id), group, context.version)
+
+
+def _fetched(broker: "Broker", group: OffsetFetchRequestGroup, by_id: bool) -> OffsetFetchResponseGroup:
+    shard = broker.groups.shard(group.group_id)
+    if isinstance(shard, ErrorCode):
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=shard)
+    image = broker.image
+    if group.topics is None:
+        topics = shard.machine.fetched(group.group_id, None)
+        if by_id:
+            # Topics that are gone have no id to be told by.
+            topics = [topic for topic in topics if topic.name in image.topics]
+            for topic in topics:
+                topic.topic_id = image.topics[topic.name].topic_id
+        return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
+    unknown = []
+    known = []
+    for asked in group.topics:
+        found = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
+        if found is not None:
+            asked.name, asked.topic_id = found.name, found.topic_id
+        if found is None and by_id:
+            unknown.append(_without(asked, ErrorCode.UNKNOWN_TOPIC_ID))
+        else:
+            known.append(asked)
+    topics = [*shard.machine.fetched(group.group_id, known), *unknown]
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
+
+
+def _without(asked: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        asked.name,
+        asked.topic_id,
+        [OffsetFetchResponsePartitions(index, -1, error_code=error) for index in asked.partition_indexes],
+    )
+
+
+def _as_one_group(
+    answer: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup, version: int
+) -> OffsetFetchResponse:
+    """The form of the answer before there were several groups; the oldest has no place for a group's error."""
+    error = ErrorCode(answer.error_code)
+    topics = answer.topics
+    if error != ErrorCode.NONE and version < GROUP_ERROR_FROM:
+        topics = [_without(topic, error) for topic in asked.topics or ()]
+    return OffsetFetchResponse(
+        error_code=error,
+        topics=[
+            OffsetFetchResponseTopic(
+                topic.name,
+                [
+                    OffsetFetchResponsePartition(
+                        partition.partition_index,
+                        partition.committed_offset,
+                        partition.committed_leader_epoch,
+                        partition.metadata,
+                        partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )

@@ -1,0 +1,32 @@
+"""SyncGroup, v0 to v5: get one's assignment; the leader brings everybody's. The answer waits for the leader."""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.broker.group_shard import Answer
+from ottla.groups.decision import Caller
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+PROTOCOL_NAMED_FROM = 5
+
+
+def handle(broker: "Broker", request: SyncGroupRequest, context: Context) -> Answer:
+    if context.version >= PROTOCOL_NAMED_FROM and (request.protocol_type is None or request.protocol_name is None):
+        return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not request.group_id:
+        return _refused(ErrorCode.INVALID_GROUP_ID)
+    shard = broker.groups.shard(request.group_id)
+    if isinstance(shard, ErrorCode):
+        return _refused(shard)
+    place = broker.loop.create_future()
+    caller = Caller(place, context.client_id or "", f"/{context.peer}", context.version)
+    answer = shard.carry_out(shard.machine.decide_sync(request, caller, shard.now()), _refused)
+    return place if answer is None else answer
+
+
+def _refused(error: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=error)

@@ -1,0 +1,65 @@
+"""What a decider of groups answers, and what it is told beside the request.
+
+Owns: the shapes. A decision is made without changing anything; it takes effect as a whole once its facts are stored
+(`GroupMachine.apply` for each fact, then `GroupMachine.follow`), or not at all.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from ottla.groups.facts import Fact
+from ottla.wire.schema import Message
+
+if TYPE_CHECKING:
+    from ottla.groups.classic import ClassicGroup
+
+Token: TypeAlias = object
+"""What a caller that can wait hands in to know its answer by; the machine only keeps it and gives it back."""
+
+
+class Now(NamedTuple):
+    """The time of a decision: deadlines count on `steady_ms`, which never jumps; what is stored says `wall_ms`."""
+
+    steady_ms: int
+    wall_ms: int
+
+
+class Caller(NamedTuple):
+    """Who asks, and in which version of the API."""
+
+    token: Token
+    client_id: str
+    host: str
+    version: int
+
+
+class Session(NamedTuple):
+    """A member was heard of: its session now lasts until then."""
+
+    group_id: str
+    member_id: str
+    until_ms: int
+
+
+class Decision(NamedTuple):
+    """Facts to store, then answers to give. `reply` is the asker's; None when it waits or is among `released`."""
+
+    reply: Message | None
+    facts: Sequence[Fact] = ()
+    released: Sequence[tuple[Token, Message]] = ()
+    """Answers to requests that waited, by their tokens."""
+    group: "ClassicGroup | None" = None
+    """The group as it is afterwards, with what is not stored: who waits, until when."""
+    session: Session | None = None
+
+
+class Limits(NamedTuple):
+    """What settings say about groups."""
+
+    min_session_ms: int = 6_000
+    max_session_ms: int = 1_800_000
+    initial_delay_ms: int = 3_000
+    max_size: int = 2_147_483_647
+    metadata_bytes: int = 4_096
+    retention_ms: int = 7 * 24 * 3_600_000
+    retention_check_ms: int = 600_000

@@ -1,0 +1,263 @@
+"""All groups of one partition of `__consumer_offsets`.
+
+Owns: which groups there are, their offsets, and when something is due. Never knows: logs, sockets, loops, clocks.
+Deciders (`decide_…`, and `expire` for deadlines) change nothing a client could see; a decision takes effect when its
+facts are stored: `apply` for each of them, then `follow`. `apply` alone also rebuilds the machine from the log.
+Invariants: a group that has offsets exists; every request that waits is known to exactly one group.
+"""
+
+from collections.abc import Collection, Sequence
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ports import Random
+from ottla.groups.classic import ClassicGroup, State
+from ottla.groups.deadlines import Deadlines
+from ottla.groups.decision import Caller, Decision, Limits, Now, Session, Token
+from ottla.groups.facts import Fact, GroupFact, OffsetFact, StoredGroup
+from ottla.groups.offsets import OffsetTable, commit_refused, committed_facts
+from ottla.groups.rebalance import Rebalance, join_refused
+from ottla.wire.messages.delete_groups import DeletableGroupResult
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.join_group import JoinGroupRequest
+from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from ottla.wire.messages.offset_commit import OffsetCommitRequest
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from ottla.wire.messages.offset_fetch import OffsetFetchRequestTopics, OffsetFetchResponseTopics
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.schema import Message
+
+GROUP_ID_NOT_FOUND_FROM = 9
+"""The version of OffsetCommit whose clients know that error."""
+TRY_AGAIN_MS = 1_000
+"""When a deadline's decision could not be stored, it is decided on again so much later."""
+LOOKED_AT_ONCE = 100
+"""Groups whose offsets are looked through for expiry in one go."""
+
+
+class GroupMachine:
+    """See the module."""
+
+    def __init__(self, limits: Limits, random: Random, now: Now) -> None:
+        self.limits = limits
+        """Replaceable at any time."""
+        self._random = random
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = OffsetTable()
+        self._deadlines = Deadlines()
+        self._next_look_ms = now.steady_ms + limits.retention_check_ms
+        self._to_look_at: list[str] = []
+
+    # --- facts ---
+
+    def apply(self, fact: Fact) -> None:
+        """What the log says, now or when it is read again."""
+        group_id = fact.group_id
+        if isinstance(fact, OffsetFact):
+            self.offsets.apply(fact)
+            if fact.committed is not None and group_id not in self.groups:
+                # Whoever commits without joining has a group that is nothing but its offsets.
+                self.groups[group_id] = ClassicGroup(group_id, fact.committed.commit_ms)
+        elif fact.group is None:
+            self.groups.pop(group_id, None)
+        else:
+            self.groups[group_id] = ClassicGroup.restored(group_id, fact.group)
+
+    def follow(self, decision: Decision) -> None:
+        """The facts of a decision are stored and applied: what it says beside them holds from now on."""
+        group, session = decision.group, decision.session
+        if group is not None:
+            self.groups[group.group_id] = group
+            self._deadlines.note(group.group_id, group.next_deadline())
+        if session is not None:
+            self.groups[session.group_id].sessions[session.member_id] = session.until_ms
+            self._deadlines.note(session.group_id, session.until_ms)
+
+    def loaded(self, now: Now) -> None:
+        """Everything in the log has been applied: members of old must be heard of from now on."""
+        for group in tuple(self.groups.values()):
+            if group.members:
+                step = Rebalance(group.copy(), self.limits, now)
+                step.begin_sessions()
+                self.follow(step.decision(None))
+
+    def given_up(self) -> list[tuple[Token, Message]]:
+        """Another coordinator takes over: answers for everybody who waits here."""
+        error = ErrorCode.NOT_COORDINATOR
+        released: list[tuple[Token, Message]] = []
+        for group in self.groups.values():
+            for member in group.members.values():
+                if member.joining is not None:
+                    released.append((member.joining, join_refused(member.member_id, error)))
+                if member.syncing is not None:
+                    released.append((member.syncing, SyncGroupResponse(error_code=error)))
+        return released
+
+    # --- membership ---
+
+    def decide_join(self, request: JoinGroupRequest, caller: Caller, now: Now) -> Decision:
+        limits = self.limits
+        if not limits.min_session_ms <= request.session_timeout_ms <= limits.max_session_ms:
+            return Decision(join_refused(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
+        group = self.groups.get(request.group_id)
+        if group is None and request.member_id:
+            return Decision(join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+        draft = ClassicGroup(request.group_id, now.wall_ms) if group is None else group.copy()
+        step = Rebalance(draft, limits, now)
+        reply = step.join(request, caller, self._identity())
+        if group is None:
+            # A new group is written down at once, so that it is there for whoever coordinates it next.
+            step.facts.append(GroupFact(request.group_id, StoredGroup(None, 0, None, None, now.wall_ms)))
+        return step.decision(reply)
+
+    def _identity(self) -> str:
+        """A random UUID."""
+        number = bytearray(self._random.identity())
+        number[6] = number[6] & 0x0F | 0x40
+        number[8] = number[8] & 0x3F | 0x80
+        text = number.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def decide_sync(self, request: SyncGroupRequest, caller: Caller, now: Now) -> Decision:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return Decision(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        step = Rebalance(group.copy(), self.limits, now)
+        return step.decision(step.sync(request, caller))
+
+    def decide_heartbeat(self, request: HeartbeatRequest, now: Now) -> Decision:
+        group = self.groups.get(request.group_id)
+        error = ErrorCode.UNKNOWN_MEMBER_ID
+        if group is not None:
+            error = group.member_error(request.member_id, request.group_instance_id)
+            if error == ErrorCode.NONE and request.generation_id != group.generation:
+                error = ErrorCode.ILLEGAL_GENERATION
+        if group is None or error != ErrorCode.NONE:
+            return Decision(HeartbeatResponse(error_code=error))
+        if group.state is State.PREPARING:
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+        return Decision(HeartbeatResponse(error_code=error), session=_renewed(group, request.member_id, now))
+
+    def decide_leave(self, request: LeaveGroupRequest, now: Now) -> Decision:
+        """Of the members named in `members`; an old request's single member is put there by the caller."""
+        group = self.groups.get(request.group_id)
+        step = None if group is None else Rebalance(group.copy(), self.limits, now)
+        results = []
+        for leaving in request.members:
+            error = ErrorCode.UNKNOWN_MEMBER_ID if step is None else step.leave(leaving)
+            results.append(MemberResponse(leaving.member_id, leaving.group_instance_id, error))
+        reply = LeaveGroupResponse(members=results)
+        if step is None or all(result.error_code != ErrorCode.NONE for result in results):
+            return Decision(reply)
+        step.left()
+        return step.decision(reply)
+
+    # --- offsets ---
+
+    def decide_commit(self, request: OffsetCommitRequest, version: int, now: Now) -> Decision:
+        """Of topics that exist; where the request names them by id, the caller has filled in the names."""
+        group = self.groups.get(request.group_id)
+        generation = request.generation_id_or_member_epoch
+        if group is None:
+            if generation >= 0:
+                known = version >= GROUP_ID_NOT_FOUND_FROM
+                error = ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
+                return Decision(commit_refused(request, error))
+            session = None
+        else:
+            error = group.commit_error(request.member_id, request.group_instance_id, generation)
+            if error != ErrorCode.NONE:
+                return Decision(commit_refused(request, error))
+            session = _renewed(group, request.member_id, now) if request.member_id in group.members else None
+        facts, reply = committed_facts(request, now.wall_ms, self.limits.metadata_bytes)
+        return Decision(reply, facts, session=session)
+
+    def fetched(
+        self, group_id: str, topics: Sequence[OffsetFetchRequestTopics] | None
+    ) -> list[OffsetFetchResponseTopics]:
+        """Committed offsets; of all topics when none are named."""
+        return self.offsets.fetched(group_id, topics)
+
+    def decide_offset_delete(self, request: OffsetDeleteRequest) -> Decision:
+        """Of topics that exist."""
+        group = self.groups.get(request.group_id)
+        error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.offset_delete_error()
+        if group is None or error != ErrorCode.NONE:
+            return Decision(OffsetDeleteResponse(error_code=error))
+        facts: list[Fact] = []
+        topics = []
+        for topic in request.topics:
+            subscribed = group.subscribes_to(topic.name)
+            error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+            indexes = [partition.partition_index for partition in topic.partitions]
+            if not subscribed:
+                facts += self.offsets.deleted(request.group_id, topic.name, indexes)
+            results = [OffsetDeleteResponsePartition(index, error) for index in indexes]
+            topics.append(OffsetDeleteResponseTopic(topic.name, results))
+        return Decision(OffsetDeleteResponse(topics=topics), facts)
+
+    # --- administration ---
+
+    def decide_delete(self, group_id: str) -> Decision:
+        group = self.groups.get(group_id)
+        error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.delete_error()
+        reply = DeletableGroupResult(group_id, error)
+        if error != ErrorCode.NONE:
+            return Decision(reply)
+        return Decision(reply, [*self.offsets.all_of(group_id), GroupFact(group_id, None)])
+
+    def decide_topics_removed(self, names: Collection[str]) -> Decision:
+        """Offsets in topics that are gone mean nothing."""
+        return Decision(None, self.offsets.of_topics(names))
+
+    # --- time ---
+
+    def next_deadline(self) -> int:
+        """When to call `expire`, in steady milliseconds."""
+        if self._to_look_at:
+            return 0
+        first = self._deadlines.first()
+        return self._next_look_ms if first is None else min(first, self._next_look_ms)
+
+    def expire(self, now: Now) -> Decision | None:
+        """The next thing that is due; to be called until it answers None."""
+        while (group_id := self._deadlines.take(now.steady_ms)) is not None:
+            group = self.groups.get(group_id)
+            deadline = None if group is None else group.next_deadline()
+            if group is None or deadline is None:
+                continue
+            if deadline > now.steady_ms:
+                self._deadlines.note(group_id, deadline)
+                continue
+            self._deadlines.note(group_id, now.steady_ms + TRY_AGAIN_MS)
+            step = Rebalance(group.copy(), self.limits, now)
+            step.expire()
+            return step.decision(None)
+        return self._expire_offsets(now)
+
+    def _expire_offsets(self, now: Now) -> Decision | None:
+        if not self._to_look_at:
+            if now.steady_ms < self._next_look_ms:
+                return None
+            self._next_look_ms = now.steady_ms + self.limits.retention_check_ms
+            self._to_look_at = list(self.groups)
+        facts: list[Fact] = []
+        for group_id in self._to_look_at[-LOOKED_AT_ONCE:]:
+            group = self.groups.get(group_id)
+            if group is None:
+                continue
+            expired, without = self.offsets.expired(group, now.wall_ms, self.limits.retention_ms)
+            facts += expired
+            if without and group.empty:
+                facts.append(GroupFact(group_id, None))
+        del self._to_look_at[-LOOKED_AT_ONCE:]
+        return Decision(None, facts)
+
+
+def _renewed(group: ClassicGroup, member_id: str, now: Now) -> Session:
+    until_ms = now.steady_ms + group.members[member_id].session_timeout_ms
+    return Session(group.group_id, member_id, until_ms)
