@@ -14,6 +14,7 @@ from collections import deque
 from struct import Struct
 from typing import Any, Protocol
 
+from ottla.log.segment import FileRange
 from ottla.net.gather import PageCache, Part, Progress, transmit, warm
 from ottla.net.intake import SHARED_SIZE, Buffer, Intake
 
@@ -22,6 +23,8 @@ MOST_WAITING = 128
 """Requests of one connection that may wait for their reply; further ones stay in the socket."""
 MOST_UNSENT = 256
 """Parts of replies that may wait for the client to read."""
+MOST_UNSENT_BYTES = 1024 * 1024
+"""Bytes of such parts after which no further request is taken."""
 
 
 class Service(Protocol):
@@ -43,23 +46,25 @@ class Service(Protocol):
 class Deferred:
     """The place of a reply that comes later."""
 
-    __slots__ = ("_connection", "parts")
+    __slots__ = ("_connection", "alone", "parts")
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: "Connection", alone: bool = False) -> None:
         self._connection = connection
+        self.alone = alone
         self.parts: list[Part] | None = None
 
     def complete(self, parts: list[Part]) -> None:
         """Fill the place; `[]` means that no reply is due after all."""
         if self.parts is None:
             self.parts = parts
-            self._connection._advance()
+            self._connection._advance(self)
 
 
 class Connection:
     """One accepted socket."""
 
     __slots__ = (
+        "_alone",
         "_cache",
         "_corked",
         "_filled",
@@ -107,6 +112,7 @@ class Connection:
         self._filled = 0
         self._out: deque[Any] = deque()
         self._waiting: deque[Deferred] = deque()
+        self._alone = False
         self._corked = False
         self._reading = True
         self._writing = False
@@ -126,9 +132,10 @@ class Connection:
             self._out.extend(parts)
             self._flush()
 
-    def defer(self) -> Deferred:
-        """Keep the place of a reply that comes later."""
-        place = Deferred(self)
+    def defer(self, alone: bool = False) -> Deferred:
+        """Keep the place of a reply that comes later; `alone` takes no further request until it has come."""
+        place = Deferred(self, alone)
+        self._alone = self._alone or alone
         self._waiting.append(place)
         return place
 
@@ -137,8 +144,10 @@ class Connection:
         """Requests that have not been answered."""
         return len(self._waiting)
 
-    def _advance(self) -> None:
+    def _advance(self, completed: Deferred) -> None:
         waiting = self._waiting
+        if completed.alone:
+            self._alone = False
         if not self.open:
             waiting.clear()
             return
@@ -180,7 +189,7 @@ class Connection:
 
     def _balance(self) -> None:
         """Read from this client as long as it takes its answers."""
-        crowded = len(self._waiting) >= MOST_WAITING or len(self._out) >= MOST_UNSENT
+        crowded = self._crowded()
         if crowded and self._reading:
             self._reading = False
             self._loop.remove_reader(self._socket.fileno())
@@ -190,6 +199,18 @@ class Connection:
             if self._rest:
                 rest, self._rest = self._rest, b""
                 self._take(memoryview(rest))
+
+    def _crowded(self) -> bool:
+        return (
+            self._alone
+            or len(self._waiting) >= MOST_WAITING
+            or len(self._out) >= MOST_UNSENT
+            or (self._writing and self._unsent_bytes() >= MOST_UNSENT_BYTES)
+        )
+
+    def _unsent_bytes(self) -> int:
+        """What unsent replies hold in memory; ranges of files hold nothing."""
+        return sum(len(part) for part in self._out if type(part) is not FileRange)
 
     def _readable(self) -> None:
         self.active_at = self._loop.time()
@@ -230,7 +251,7 @@ class Connection:
                 break
             if len(self._out) >= MOST_UNSENT:
                 self._flush()
-            if len(self._waiting) >= MOST_WAITING or len(self._out) >= MOST_UNSENT or not self.open:
+            if self._crowded() or not self.open:
                 break
             receive(self, data[position + 4 : after])
             if not self.open:

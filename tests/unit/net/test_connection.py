@@ -132,6 +132,31 @@ async def test_a_later_reply_waits_for_an_earlier_one(client: Client) -> None:
     assert await client.receive(len(expected)) == expected
 
 
+async def test_a_request_that_stands_alone_holds_the_following_ones_back(client: Client) -> None:
+    places: list[Deferred] = []
+    client.service.on_frame = lambda connection, body: places.append(connection.defer(alone=True))
+    await client.send(frame(b"one") + frame(b"two"))
+    await client.until(lambda: len(places) == 1)
+    await client.send(frame(b"three"))
+    await asyncio.sleep(0)
+    assert client.service.frames == [b"one"]
+    for number, body in enumerate((b"one", b"two", b"three")):
+        await client.until(lambda number=number: len(places) > number)  # type: ignore[misc]
+        assert len(places) == number + 1
+        places[number].complete([frame(body)])
+    assert await client.receive(23) == frame(b"one") + frame(b"two") + frame(b"three")
+
+
+async def test_a_client_that_does_not_read_large_replies_is_not_read_from(client: Client) -> None:
+    reply = frame(b"r" * 3_000_000)
+    client.service.on_frame = lambda connection, body: connection.answer([reply])
+    for _ in range(20):
+        await client.send(frame(b"give"))
+        await asyncio.sleep(0)
+    assert len(client.service.frames) <= 3
+    assert len(await client.receive(20 * len(reply))) == 20 * len(reply)
+
+
 async def test_a_client_with_too_many_open_requests_is_not_read_from(client: Client) -> None:
     places: list[Deferred] = []
     client.service.on_frame = lambda connection, body: places.append(connection.defer())
