@@ -22,7 +22,8 @@ class TimedOffset(NamedTuple):
 def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int) -> TimedOffset | None:
     """The first record from `start_offset` on that is at least this new."""
     for segment in segments:
-        if segment.largest_timestamp >= timestamp:
+        # An empty segment holds no time, and its file may not be there yet.
+        if segment.size and segment.largest_timestamp >= timestamp:
             # As Kafka: the first segment that can hold it decides.
             return _first_in(segment, timestamp, start_offset)
     return None
