@@ -1,9 +1,9 @@
 """A disk that fails on demand: for tests of what a log survives.
 
 Wraps another `Disk`. It can fail writes from the nth on, fill up after so many bytes (taking a part of the write that
-does not fit, as a real disk does), fail syncs, stop between two renames, and crash: then every file keeps what was
-synced, and of what came later only as much as the test chooses. Names (creation, renaming, removal) and truncation are
-durable at once.
+does not fit, as a real disk does), fail syncs and opening, stop between two renames, and crash: then every file keeps
+what was synced, and of what came later only as much as the test chooses. Names (creation, renaming, removal) and
+truncation are durable at once.
 """
 
 import errno
@@ -83,6 +83,7 @@ class FaultyDisk:
         self.fail_errno = errno.EIO
         self.sync_errno = 0
         self.truncate_errno = 0
+        self.open_errno = 0
         self.renames_left: int | None = None
 
     # What the files ask
@@ -111,7 +112,7 @@ class FaultyDisk:
 
     def heal(self) -> None:
         self.room = self.fail_writes_from = self.renames_left = None
-        self.sync_errno = self.truncate_errno = 0
+        self.sync_errno = self.truncate_errno = self.open_errno = 0
 
     def crash(self, directory: str, cut: Cut = lose_unsynced) -> None:
         """Cut every file in a directory to what the crash leaves; the files that are open are not to be used again."""
@@ -130,6 +131,8 @@ class FaultyDisk:
     # Disk
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> FaultyFile:
+        if self.open_errno:
+            raise OSError(self.open_errno, "open failed", path)
         return FaultyFile(self, self._inner.open(path, create=create, read_only=read_only), path)
 
     def list(self, directory: str) -> list[str]:

@@ -25,7 +25,8 @@ EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 LARGEST_RELATIVE_OFFSET = 2**31 - 1
 """How far an offset may lie above its segment's base: the indexes keep it in a signed 32-bit field."""
 
-_OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+_OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+"""Room for bytes or for descriptors: both come back, and nothing is wrong with the disk."""
 
 
 class World(NamedTuple):
@@ -47,7 +48,7 @@ class StorageFailure(Exception):
 
     @property
     def out_of_space(self) -> bool:
-        """Whether the disk is merely full, so that the same write may succeed later."""
+        """Whether the disk (or the process's table of files) is merely full, so that a later attempt may succeed."""
         return self.errno in _OUT_OF_SPACE
 
     @classmethod

@@ -32,7 +32,7 @@ class FlushTicket(NamedTuple):
                 try:
                     file.sync()
                 except OSError:
-                    # Deleted since the flush began: nothing of it has to last.
+                    # Since the flush began it was deleted, or closed, which syncs what has to last.
                     if not segment.closed:
                         raise
             for path in self.paths:

@@ -201,7 +201,7 @@ class PartitionLog(StoredLog):
             raise failure
         return self._refused(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"No room on the disk to append to {self.topic_partition} ({failure}); nothing was written.",
+            f"No room to append to {self.topic_partition} ({failure}); nothing was written.",
         )
 
     # Reading

@@ -142,6 +142,7 @@ class Segment:
         file = self._file
         if file is None:
             file = self._file = self._disk.open(self.path, create=self.size == 0)
+            self.closed = False
         return file
 
     # Writing
@@ -360,7 +361,8 @@ class Segment:
         return [self._path(kind) for kind in SEGMENT_SUFFIXES]
 
     def close(self) -> None:
-        """Let descriptors and maps go. The segment may be used again unless it is deleted."""
+        """Let descriptors and maps go; they come back when the segment is used again."""
+        self.closed = True
         self.index.close()
         self.time_index.close()
         if self._file is not None:
@@ -369,7 +371,6 @@ class Segment:
 
     def delete(self) -> None:
         """Remove every file. Blocking."""
-        self.closed = True
         self.close()
         for path in self.paths():
             self._disk.remove(path)

@@ -86,6 +86,26 @@ def test_a_flush_of_a_segment_that_was_deleted_meanwhile_is_no_failure(bench: Wo
     assert bench.log.recovery_point == 20
 
 
+def test_a_flush_of_a_log_that_was_closed_meanwhile_is_no_failure(bench: Workbench) -> None:
+    bench.fill(2)
+    ticket = bench.log.begin_flush()
+    assert ticket is not None
+    bench.log.close()
+    ticket.run()
+
+
+def test_running_out_of_descriptors_refuses_an_append_and_no_more(bench: Workbench) -> None:
+    bench.fill(1)
+    bench.log.abandon()
+    bench.disk.open_errno = errno.EMFILE
+    assert bench.append(b"x").error is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(StorageFailure) as failure:
+        bench.load(clean=True)
+    assert failure.value.out_of_space
+    bench.disk.heal()
+    assert bench.append(b"x").base_offset == 1
+
+
 def test_an_offline_log_is_let_go_without_a_write(bench: Workbench) -> None:
     bench.fill(3)
     bench.disk.fail_writes_from = 0
