@@ -61,12 +61,12 @@ class Client:
         await self.loop.sock_sendall(self.socket, data)
 
     async def receive(self, size: int) -> bytes:
-        data = b""
+        data = bytearray()
         while len(data) < size:
-            part = await asyncio.wait_for(self.loop.sock_recv(self.socket, size - len(data)), 10)
+            part = await asyncio.wait_for(self.loop.sock_recv(self.socket, min(size - len(data), 1 << 20)), 10)
             assert part, "the connection was closed"
             data += part
-        return data
+        return bytes(data)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         deadline = self.loop.time() + 10
