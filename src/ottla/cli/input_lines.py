@@ -6,7 +6,8 @@ of the line options. Never knows: where records go.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.cli.record_json import Input, from_json
@@ -47,7 +48,7 @@ def _from_text(line: bytes, rules: LineRules) -> Input:
     return Input(key, value, rules.headers)
 
 
-async def lines_of(descriptor: int) -> AsyncIterator[list[bytes]]:
+async def lines_of(descriptor: int) -> AsyncGenerator[list[bytes], None]:
     """The lines of a file or pipe, many at a time, without their line feeds; the last needs none."""
     rest = b""
     async for chunk in _chunks(descriptor):
@@ -60,21 +61,27 @@ async def lines_of(descriptor: int) -> AsyncIterator[list[bytes]]:
 
 
 async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
+    while True:
+        with suppress(PermissionError):  # a plain file is always ready, and the system refuses to watch it
+            await _readable(descriptor)
+        chunk = os.read(descriptor, _CHUNK)
+        if not chunk:
+            return
+        yield chunk
+
+
+async def _readable(descriptor: int) -> None:
+    """Return when a read would not block. The watch ends with its first event: a stale one would make us block."""
     loop = asyncio.get_running_loop()
-    readable = asyncio.Event()
+    ready = loop.create_future()
+
+    def tell() -> None:
+        loop.remove_reader(descriptor)
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(descriptor, tell)
     try:
-        loop.add_reader(descriptor, readable.set)
-    except (PermissionError, OSError):  # a plain file is always ready, and the system refuses to watch it
-        while chunk := os.read(descriptor, _CHUNK):
-            yield chunk
-        return
-    try:
-        while True:
-            await readable.wait()
-            readable.clear()
-            chunk = os.read(descriptor, _CHUNK)
-            if not chunk:
-                return
-            yield chunk
+        await ready
     finally:
         loop.remove_reader(descriptor)

@@ -1,5 +1,6 @@
 """Lines become records, byte for byte, from pipes and from files."""
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -41,6 +42,22 @@ async def test_lines_of_a_pipe_come_as_soon_as_they_are_written() -> None:
     os.write(into, b"f\n")
     os.close(into)
     assert [line async for chunk in lines for line in chunk] == [b"half"]
+    os.close(out)
+
+
+async def test_waiting_for_a_slow_writer_keeps_nobody_else_from_running() -> None:
+    out, into = os.pipe()
+    os.write(into, b"first\n")
+    lines = lines_of(out)
+    assert await anext(lines) == [b"first"]
+    second = asyncio.ensure_future(anext(lines))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not second.done()
+    os.write(into, b"second\n")
+    assert await second == [b"second"]
+    await lines.aclose()
+    os.close(into)
     os.close(out)
 
 
