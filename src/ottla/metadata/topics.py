@@ -38,6 +38,8 @@ NO_ID = bytes(16)
 UNKNOWN_TOPIC = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 UNKNOWN_ID = Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
 TOO_MANY_PARTITIONS = Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+# Kafka gives no reason here, and clients see what they would see there.
+TOO_MUCH_GROWTH = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
 TOO_MANY_FACTS = Refusal(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
@@ -287,10 +289,7 @@ class _Deletion:
 def create_partitions(
     request: CreatePartitionsRequest, image: ClusterImage, random: Random
 ) -> Decision[CreatePartitionsResponse]:
-    """CreatePartitions. Too many partitions for one request are POLICY_VIOLATION, as for CreateTopics.
-
-    Kafka answers UNKNOWN_SERVER_ERROR there, which tells a person nothing.
-    """
+    """CreatePartitions."""
     counts: dict[str, int] = {}
     for topic in request.topics:
         counts[topic.name] = counts.get(topic.name, 0) + 1
@@ -301,7 +300,7 @@ def create_partitions(
     )
     if asked > MOST_FACTS:
         return Decision(
-            [], CreatePartitionsResponse(results=[_partitions_result(name, TOO_MANY_FACTS) for name in counts])
+            [], CreatePartitionsResponse(results=[_partitions_result(name, TOO_MUCH_GROWTH) for name in counts])
         )
     facts: list[Fact] = []
     results: list[CreatePartitionsTopicResult] = []
