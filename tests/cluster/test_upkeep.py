@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from support.processes import OttlaProcess, until
@@ -54,7 +54,7 @@ class Story:
             {"bootstrap.servers": self.node.bootstrap, "group.id": "read", "enable.partition.eof": True}
         )
         try:
-            consumer.assign([TopicPartition(self.topic, 0, 0)])
+            consumer.assign([TopicPartition(self.topic, 0, OFFSET_BEGINNING)])
             found: list[tuple[int, str, str | None]] = []
             while True:
                 message = consumer.poll(10)
@@ -137,8 +137,8 @@ def test_a_topic_over_its_size_loses_its_oldest_segments(node: OttlaProcess) -> 
     low, high = story.bounds()
     assert high == 12
     assert 5 <= high - low <= 8
-    until(lambda: len(story.files(".log")) <= 4, "the files of the oldest segments have gone", 20)
-    assert not story.files(".deleted")
+    assert len(story.files(".log")) <= 4
+    until(lambda: not story.files(".deleted"), "the files of the oldest segments have gone", 20)
 
 
 def test_deleted_records_stay_deleted_after_a_crash(tmp_path: Path) -> None:
