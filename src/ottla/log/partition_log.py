@@ -278,6 +278,20 @@ class PartitionLog(StoredLog):
                 break
         return found
 
+    def upper_bound(self, offset: int, answer: FileRange) -> int:
+        """An offset beyond every record in what a read at `offset` answered; not always the lowest such.
+
+        It keeps a reader far behind from being told of all transactions up to the end of the log.
+        """
+        run = self._run
+        for slot in range(run.slot(offset), len(run.items)):
+            segment = run.items[slot]
+            if segment.file is answer.file:
+                beyond = segment.index.offset_beyond(answer.position + answer.length)
+                following = run.following(slot)
+                return beyond or (self.end_offset if following is None else following)
+        return self.end_offset
+
     def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
         """The first record at least this new."""
         try:

@@ -5,8 +5,8 @@ Invariant: a value object; a change of configuration is a new one, given to the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from ottla.records.check import Rules
 from ottla.records.compression import Compression
@@ -14,43 +14,62 @@ from ottla.records.compression import Compression
 _LARGEST_LONG = 2**63 - 1
 
 
-@dataclass(frozen=True)
-class LogSettings:
-    """Kafka's topic settings that steer a log, with Kafka's defaults."""
-
-    segment_bytes: int = field(default=1 << 30, metadata={"name": "segment.bytes"})
-    segment_ms: int = field(default=604_800_000, metadata={"name": "segment.ms"})
-    segment_jitter_ms: int = field(default=0, metadata={"name": "segment.jitter.ms"})
-    index_bytes: int = field(default=10 << 20, metadata={"name": "segment.index.bytes"})
-    index_interval_bytes: int = field(default=4096, metadata={"name": "index.interval.bytes"})
-    retention_ms: int = field(default=604_800_000, metadata={"name": "retention.ms"})
-    retention_bytes: int = field(default=-1, metadata={"name": "retention.bytes"})
-    delete_retention_ms: int = field(default=86_400_000, metadata={"name": "delete.retention.ms"})
-    min_cleanable_ratio: float = field(default=0.5, metadata={"name": "min.cleanable.dirty.ratio"})
-    min_compaction_lag_ms: int = field(default=0, metadata={"name": "min.compaction.lag.ms"})
-    max_compaction_lag_ms: int = field(default=_LARGEST_LONG, metadata={"name": "max.compaction.lag.ms"})
-    flush_messages: int = field(default=_LARGEST_LONG, metadata={"name": "flush.messages"})
-    flush_ms: int = field(default=_LARGEST_LONG, metadata={"name": "flush.ms"})
-    max_message_bytes: int = field(default=1_048_588, metadata={"name": "max.message.bytes"})
-    timestamp_before_max_ms: int = field(default=_LARGEST_LONG, metadata={"name": "message.timestamp.before.max.ms"})
-    timestamp_after_max_ms: int = field(default=3_600_000, metadata={"name": "message.timestamp.after.max.ms"})
-    file_delete_delay_ms: int = field(default=60_000, metadata={"name": "file.delete.delay.ms"})
-    preallocate: bool = field(default=False, metadata={"name": "preallocate"})
-    producer_expiration_ms: int = field(default=86_400_000, metadata={"name": "producer.id.expiration.ms"})
+class _Fields(NamedTuple):
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    segment_jitter_ms: int = 0
+    index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    delete_retention_ms: int = 86_400_000
+    min_cleanable_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _LARGEST_LONG
+    flush_messages: int = _LARGEST_LONG
+    flush_ms: int = _LARGEST_LONG
+    max_message_bytes: int = 1_048_588
+    timestamp_before_max_ms: int = _LARGEST_LONG
+    timestamp_after_max_ms: int = 3_600_000
+    file_delete_delay_ms: int = 60_000
+    producer_expiration_ms: int = 86_400_000
     cleanup_delete: bool = True
     cleanup_compact: bool = False
     log_append_time: bool = False
     compression: Compression | None = None
     compression_level: int | None = None
 
+
+_NAMES = {
+    "segment_bytes": "segment.bytes",
+    "segment_ms": "segment.ms",
+    "segment_jitter_ms": "segment.jitter.ms",
+    "index_bytes": "segment.index.bytes",
+    "index_interval_bytes": "index.interval.bytes",
+    "retention_ms": "retention.ms",
+    "retention_bytes": "retention.bytes",
+    "delete_retention_ms": "delete.retention.ms",
+    "min_cleanable_ratio": "min.cleanable.dirty.ratio",
+    "min_compaction_lag_ms": "min.compaction.lag.ms",
+    "max_compaction_lag_ms": "max.compaction.lag.ms",
+    "flush_messages": "flush.messages",
+    "flush_ms": "flush.ms",
+    "max_message_bytes": "max.message.bytes",
+    "timestamp_before_max_ms": "message.timestamp.before.max.ms",
+    "timestamp_after_max_ms": "message.timestamp.after.max.ms",
+    "file_delete_delay_ms": "file.delete.delay.ms",
+    "producer_expiration_ms": "producer.id.expiration.ms",
+}
+"""Fields that take a setting's value as it is, and the setting's name."""
+
+
+class LogSettings(_Fields):
+    """Kafka's topic settings that steer a log, with Kafka's defaults."""
+
     @classmethod
     def from_values(cls, values: Mapping[str, object]) -> "LogSettings":
         """From parsed settings by Kafka's topic names; what is not named keeps its default."""
-        chosen: dict[str, object] = {
-            declared.name: values[declared.metadata["name"]]
-            for declared in cls.__dataclass_fields__.values()
-            if declared.metadata.get("name") in values
-        }
+        chosen = {field: values[name] for field, name in _NAMES.items() if name in values}
         if "cleanup.policy" in values:
             policies = _names(values["cleanup.policy"])
             chosen["cleanup_delete"] = "delete" in policies

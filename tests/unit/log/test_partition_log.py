@@ -1,7 +1,6 @@
 """A partition's log at work: appends and their outcomes, rolling, reading, looking up, cutting."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from ottla.log.index import AbortedTransaction
 from ottla.log.producers import EndMarker
 from ottla.log.segment import FileRange
 from ottla.log.settings import LogSettings
+from ottla.records.header import iterate_headers
 from support.workbench import Workbench, batch
 
 SMALL = LogSettings(segment_bytes=1000, index_interval_bytes=200)
@@ -49,7 +49,7 @@ def test_a_bad_batch_is_refused_with_a_reason(bench: Workbench) -> None:
 
 
 def test_append_time_is_stamped_and_answered(bench: Workbench) -> None:
-    bench.log.settings = replace(SMALL, log_append_time=True)
+    bench.log.settings = SMALL._replace(log_append_time=True)
     outcome = bench.append(b"a", timestamp=1)
     assert outcome.log_append_time == bench.clock.now
     assert bench.headers()[0].max_timestamp == bench.clock.now
@@ -84,14 +84,14 @@ def test_a_segment_ends_before_it_would_outgrow_its_bytes(bench: Workbench) -> N
 
 
 def test_a_segment_ends_when_its_first_batch_is_too_old(bench: Workbench) -> None:
-    bench.log.settings = replace(SMALL, segment_ms=100)
+    bench.log.settings = SMALL._replace(segment_ms=100)
     for timestamp in (1000, 1050, 1100, 1101, 1050, 1201, 1202):
         bench.append(b"x", timestamp=timestamp)
     assert [segment.base_offset for segment in bench.log.segments] == [0, 3, 6]
 
 
 def test_without_timestamps_the_clock_ends_a_segment(bench: Workbench) -> None:
-    bench.log.settings = replace(SMALL, segment_ms=100)
+    bench.log.settings = SMALL._replace(segment_ms=100)
     bench.append(b"x", timestamp=-1)
     bench.clock.now += 100
     bench.append(b"x", timestamp=-1)
@@ -103,7 +103,7 @@ def test_without_timestamps_the_clock_ends_a_segment(bench: Workbench) -> None:
 def test_new_settings_count_from_the_next_append_on(bench: Workbench) -> None:
     bench.append(b"x", timestamp=1000)
     bench.append(b"x", timestamp=9000)
-    bench.log.settings = replace(SMALL, segment_ms=100)
+    bench.log.settings = SMALL._replace(segment_ms=100)
     bench.append(b"x", timestamp=9000)
     assert [segment.base_offset for segment in bench.log.segments] == [0, 2]
 
@@ -246,6 +246,24 @@ def test_aborted_transactions_are_found_from_the_segments_behind(bench: Workbenc
     assert bench.log.aborted_transactions(0, 5) == expected
     bench.crash(lambda _, synced, size: size)
     assert bench.log.aborted_transactions(0, 5) == expected
+
+
+def test_a_read_is_told_only_of_the_transactions_it_can_meet(bench: Workbench) -> None:
+    for number in range(12):
+        bench.append(b"x" * 60, producer=(1, 0, number), transactional=True)
+        end(bench, 1, commit=False)
+    log = bench.log
+    assert len(log.segments) > 2
+    for offset in range(0, log.end_offset, 2):
+        answer = log.read(offset, 200, log.end_offset, True)
+        assert isinstance(answer, FileRange)
+        upper = log.upper_bound(offset, answer)
+        data = answer.file.read_at(answer.position, answer.length)
+        last = max(header.last_offset for _, header in iterate_headers(data))
+        assert last < upper <= log.end_offset
+        aborted = log.aborted_transactions(offset, upper)
+        assert aborted[0].first_offset == offset
+        assert len(aborted) <= 4
 
 
 def test_a_watermark_below_a_marker_keeps_the_transaction_unstable(bench: Workbench) -> None:

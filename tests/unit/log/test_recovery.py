@@ -2,7 +2,6 @@
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,7 +134,7 @@ def test_a_compacted_log_may_have_gaps_between_segments(bench: Workbench) -> Non
     assert located is not None
     os.truncate(bench.log.segments[0].path, located.position)
     bench.log.abandon()
-    bench.settings = replace(SMALL, cleanup_compact=True)
+    bench.settings = SMALL._replace(cleanup_compact=True)
     bench.log = bench.load()
     assert bench.log.end_offset == 20
 

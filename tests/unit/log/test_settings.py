@@ -16,7 +16,6 @@ def test_values_are_taken_by_their_topic_names() -> None:
             "segment.bytes": 1000,
             "segment.index.bytes": 800,
             "min.cleanable.dirty.ratio": 0.1,
-            "preallocate": True,
             "message.timestamp.type": "LogAppendTime",
             "message.timestamp.before.max.ms": 5,
             "cleanup.policy": ["compact"],
@@ -24,7 +23,6 @@ def test_values_are_taken_by_their_topic_names() -> None:
         }
     )
     assert (settings.segment_bytes, settings.index_bytes, settings.min_cleanable_ratio) == (1000, 800, 0.1)
-    assert settings.preallocate
     assert (settings.cleanup_compact, settings.cleanup_delete) == (True, False)
     rules = settings.rules()
     assert (rules.log_append_time, rules.before_max_ms, rules.compacted) == (True, 5, True)
