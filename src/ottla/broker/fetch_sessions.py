@@ -5,7 +5,7 @@ sessions; a session's epoch grows by one with each request and wraps past 2**31-
 it is idle for long or smaller than the one that wants its slot.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
@@ -85,7 +85,7 @@ class Plan(NamedTuple):
     """What one request comes to: an error, or the partitions to read and the session they belong to."""
 
     error: ErrorCode
-    wanted: list[tuple[str | bytes, WantedPartition]]
+    wanted: Sequence[tuple[str | bytes, WantedPartition, Tracked | None]]
     session: Session | None = None
     full: bool = True
     """Answer every partition, not only what is news."""
@@ -106,7 +106,7 @@ class FetchSessions:
     def plan(self, request: FetchRequest, by_id: bool) -> Plan:
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
-            wanted = [(topic, part) for topic, parts in request.topics for part in parts]
+            wanted = [(topic, part, None) for topic, parts in request.topics for part in parts]
             if request.session_epoch == FINAL_EPOCH:
                 return Plan(ErrorCode.NONE, wanted)
             return Plan(ErrorCode.NONE, wanted, self._create(request, by_id))
@@ -123,8 +123,8 @@ class FetchSessions:
             del self._sessions[session.id]
             return Plan(ErrorCode.NONE, [])
         session.advance()
-        wanted = [(topic, tracked.wanted) for (topic, _), tracked in session.partitions.items()]
-        return Plan(ErrorCode.NONE, wanted, session, full=False)
+        known = [(topic, tracked.wanted, tracked) for (topic, _), tracked in session.partitions.items()]
+        return Plan(ErrorCode.NONE, known, session, full=False)
 
     def _create(self, request: FetchRequest, by_id: bool) -> Session | None:
         """A new session, or None when there is no slot for it."""

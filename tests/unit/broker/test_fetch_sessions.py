@@ -38,7 +38,7 @@ class Story:
             "",
         )
         plan = self.sessions.plan(request, by_id)
-        return plan.error, [wanted.partition for _, wanted in plan.wanted], plan.session
+        return plan.error, [wanted.partition for _, wanted, _ in plan.wanted], plan.session
 
 
 def result(partition: int, watermark: int, length: int = 0, error: int = 0) -> FetchResult:

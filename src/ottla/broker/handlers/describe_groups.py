@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 NOT_FOUND_FROM = 6
-ALL_OPERATIONS = 0b1_0110_0100_1000
+ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """What may be done to a group, as bits: read, delete, describe, and describe and alter its configs."""
 
 
@@ -30,8 +30,6 @@ def handle(broker: "Broker", request: DescribeGroupsRequest, context: Context) -
 
 
 def _answer(broker: "Broker", group_id: str, version: int) -> DescribedGroup:
-    if not group_id:
-        return DescribedGroup(ErrorCode.INVALID_GROUP_ID, group_id=group_id)
     shard = broker.groups.shard(group_id)
     if isinstance(shard, ErrorCode):
         return DescribedGroup(shard, group_id=group_id)

@@ -8,10 +8,11 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.fetch_sessions import Key, Plan, Session
+from ottla.broker.fetch_sessions import Key, Plan, Session, Tracked
 from ottla.broker.partitions import Partition
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
+from ottla.log.segment import FileRange
 from ottla.net.connection import Connection, Deferred
 from ottla.net.gather import Part
 from ottla.records.compression import Compression
@@ -61,15 +62,18 @@ class Fetch:
         limit = request.max_bytes
         found = 0
         enough = not self._plan.wanted
+        only_news = not self._plan.full
         results: Results = []
         self.partitions = []
-        for topic, wanted in self._plan.wanted:
+        for topic, wanted, tracked in self._plan.wanted:
             partition = find(topic, wanted.partition)
             if isinstance(partition, ErrorCode):
                 results.append((topic, FetchResult(wanted.partition, partition, -1, -1, -1)))
                 enough = True
                 continue
             self.partitions.append(partition)
+            if only_news and tracked is not None and _nothing_new(partition, wanted, tracked):
+                continue
             result = self._look(partition, wanted, limit, found == 0)
             if result.error != 0:
                 enough = True
@@ -107,8 +111,7 @@ class Fetch:
                 found = None
         aborted = None
         if committed:
-            transactions = log.aborted_transactions(wanted.offset, upper) if found is not None else ()
-            aborted = [(transaction.producer_id, transaction.first_offset) for transaction in transactions]
+            aborted = [] if found is None else _aborted(log, wanted.offset, found, upper)
         if found is None:
             return FetchResult(
                 wanted.partition, 0, high_watermark, stable, log.start_offset, aborted=aborted, diverging=diverging
@@ -132,10 +135,29 @@ class Fetch:
         return True
 
     def expired(self, read: bool = True) -> None:
-        if read:
+        # Whatever grew since the last look has nudged; only ranges found then may have been deleted meanwhile.
+        if read and any(result.length for _, result in self.results):
             self.read()
         assert self.place is not None
         self.place.complete(self.answer())
+
+
+def _aborted(log: PartitionLog, offset: int, found: FileRange, upper: int) -> list[tuple[int, int]]:
+    """Producer and first offset of the aborted transactions that the records found may belong to."""
+    transactions = log.aborted_transactions(offset, min(upper, log.upper_bound(offset, found)))
+    return [(transaction.producer_id, transaction.first_offset) for transaction in transactions]
+
+
+def _nothing_new(partition: Partition, wanted: WantedPartition, tracked: Tracked) -> bool:
+    """Whether a reader at the end has been told all there is: so it is with most partitions of a large session."""
+    log = partition.log
+    return (
+        log is not None
+        and log.end_offset == wanted.offset == tracked.high_watermark == log.high_watermark
+        and log.start_offset == tracked.log_start_offset
+        and (wanted.leader_epoch == partition.leader_epoch or wanted.leader_epoch == -1)
+        and wanted.last_fetched_epoch < 0
+    )
 
 
 def _divergence(log: PartitionLog, wanted: WantedPartition) -> tuple[int, int] | None:

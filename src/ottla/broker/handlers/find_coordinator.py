@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 GROUP = 0
 TRANSACTION = 1
+SHARE = 2
 SEVERAL_FROM = 4
 NOT_AVAILABLE = "The coordinator is not available."
-NOT_A_TYPE = "This broker has no coordinator of that type."
+MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
 
 
 def handle(
@@ -55,12 +59,12 @@ def _answer(broker: "Broker", request: FindCoordinatorRequest, context: Context)
 def _message(error: int) -> str:
     if error == ErrorCode.NONE:
         return "NONE"
-    return NOT_AVAILABLE if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else NOT_A_TYPE
+    return NOT_AVAILABLE if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else MALFORMED
 
 
 def _found(broker: "Broker", kind: int, key: str, context: Context) -> Coordinator:
     if kind not in (GROUP, TRANSACTION):
-        return _nobody(key, ErrorCode.INVALID_REQUEST)
+        return _nobody(key, ErrorCode.INVALID_REQUEST, "" if kind == SHARE else MALFORMED)
     if kind == GROUP:
         partition = broker.image.partition(OFFSETS_TOPIC, broker.groups.partition_of(key))
         leader = -1 if partition is None else partition.leader
@@ -70,5 +74,5 @@ def _found(broker: "Broker", kind: int, key: str, context: Context) -> Coordinat
     return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-def _nobody(key: str, error: ErrorCode) -> Coordinator:
-    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error)
+def _nobody(key: str, error: ErrorCode, message: str = "") -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: JoinGroupRequest, context: Context) -> Answer:
     if not request.group_id:
-        return join_refused(request.member_id, ErrorCode.INVALID_GROUP_ID)
+        return join_refused(request.member_id, ErrorCode.INVALID_GROUP_ID, context.version)
     shard = broker.groups.shard(request.group_id)
     if isinstance(shard, ErrorCode):
-        return join_refused(request.member_id, shard)
+        return join_refused(request.member_id, shard, context.version)
     if context.version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     place = broker.loop.create_future()
     caller = Caller(place, context.client_id or "", f"/{context.peer}", context.version)
     decision = shard.machine.decide_join(request, caller, shard.now())
-    answer = shard.carry_out(decision, lambda error: join_refused(request.member_id, error))
+    answer = shard.carry_out(decision, lambda error: join_refused(request.member_id, error, context.version))
     return place if answer is None else answer

@@ -33,14 +33,23 @@ def handle(broker: "Broker", request: OffsetCommitRequest, context: Context) -> 
             return OffsetCommitResponse(topics=unknown)
     shard = broker.groups.shard(request.group_id)
     if isinstance(shard, ErrorCode):
-        refusal = commit_refused(request, shard)
-        refusal.topics = [*unknown, *refusal.topics]
-        return refusal
+        return _merged(unknown, commit_refused(request, shard))
     decision = shard.machine.decide_commit(request, context.version, shard.now())
     if unknown:
         assert isinstance(decision.reply, OffsetCommitResponse)
-        decision.reply.topics = [*unknown, *decision.reply.topics]
-    return shard.carry_out(decision, lambda error: commit_refused(request, error))
+        _merged(unknown, decision.reply)
+    return shard.carry_out(decision, lambda error: _merged(unknown, commit_refused(request, error)))
+
+
+def _merged(unknown: list[OffsetCommitResponseTopic], answer: OffsetCommitResponse) -> OffsetCommitResponse:
+    """Put the refused partitions in front, those of a topic together."""
+    topics = {(topic.name, topic.topic_id): topic for topic in unknown}
+    for topic in answer.topics:
+        first = topics.setdefault((topic.name, topic.topic_id), topic)
+        if first is not topic:
+            first.partitions = [*first.partitions, *topic.partitions]
+    answer.topics = list(topics.values())
+    return answer
 
 
 def _take_out_unknown(
