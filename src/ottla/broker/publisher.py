@@ -130,9 +130,11 @@ class Publisher:
         for index in indexes:
             name = TopicPartition(topic.name, index)
             log = broker.store.get(name)
+            epoch = topic.partitions[index].leader_epoch
             if log is not None:
                 log.high_watermark = log.end_offset
-            partition = Partition(name, topic.topic_id, topic.partitions[index].leader_epoch, log)
+                log.epochs.assign(epoch, log.end_offset)
+            partition = Partition(name, topic.topic_id, epoch, log)
             broker.partitions.add(partition)
             broker.groups.led(partition)
 
