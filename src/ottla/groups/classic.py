@@ -11,7 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
-from ottla.groups.decision import Token
+from ottla.groups.decision import Caller
 from ottla.groups.facts import StoredGroup, StoredMember, StoredOffset
 from ottla.groups.subscription import subscribed_topics
 
@@ -30,7 +30,7 @@ class State(Enum):
 
 
 class Member(NamedTuple):
-    """One member. `joining` and `syncing` are the tokens of its requests that wait for an answer."""
+    """One member. `joining` and `syncing` are who waits for the answers to its requests."""
 
     member_id: str
     instance_id: str | None
@@ -40,8 +40,8 @@ class Member(NamedTuple):
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
     assignment: bytes = b""
-    joining: Token = None
-    syncing: Token = None
+    joining: Caller | None = None
+    syncing: Caller | None = None
     new: bool = False
     """It has not been told its first generation: it may time out even while it waits."""
 

@@ -91,10 +91,10 @@ class GroupMachine:
         released: list[tuple[Token, Message]] = []
         for group in self.groups.values():
             for member in group.members.values():
-                if member.joining is not None:
-                    released.append((member.joining, join_refused(member.member_id, error)))
-                if member.syncing is not None:
-                    released.append((member.syncing, SyncGroupResponse(error_code=error)))
+                if (waiting := member.joining) is not None:
+                    released.append((waiting.token, join_refused(member.member_id, error, waiting.version)))
+                if (waiting := member.syncing) is not None:
+                    released.append((waiting.token, SyncGroupResponse(error_code=error)))
         return released
 
     # --- membership ---
@@ -102,10 +102,10 @@ class GroupMachine:
     def decide_join(self, request: JoinGroupRequest, caller: Caller, now: Now) -> Decision:
         limits = self.limits
         if not limits.min_session_ms <= request.session_timeout_ms <= limits.max_session_ms:
-            return Decision(join_refused(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
+            return Decision(join_refused(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT, caller.version))
         group = self.groups.get(request.group_id)
         if group is None and request.member_id:
-            return Decision(join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+            return Decision(join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID, caller.version))
         draft = ClassicGroup(request.group_id, now.wall_ms) if group is None else group.copy()
         step = Rebalance(draft, limits, now)
         reply = step.join(request, caller, self._identity())

@@ -21,6 +21,8 @@ NEW_MEMBER_MS = 5 * 60 * 1000
 """How long a first join may wait; its client cannot be heard of meanwhile and may be gone."""
 MEMBER_ID_REQUIRED_FROM = 4
 SKIP_ASSIGNMENT_FROM = 9
+NO_PROTOCOL_FROM = 7
+"""Before, an answer without a protocol has an empty one."""
 CAN_REBALANCE = (State.EMPTY, State.COMPLETING, State.STABLE)
 
 
@@ -47,20 +49,20 @@ class Rebalance:
         member_id = request.member_id
         if not self._has_room_for(member_id):
             self._forget(member_id, ErrorCode.GROUP_MAX_SIZE_REACHED)
-            return join_refused("", ErrorCode.GROUP_MAX_SIZE_REACHED)
+            return join_refused("", ErrorCode.GROUP_MAX_SIZE_REACHED, caller.version)
         if not group.supports(request.protocol_type, (protocol.name for protocol in request.protocols)):
-            return join_refused(member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            return join_refused(member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, caller.version)
         if not member_id:
             return self._join_as_new(request, caller, identity)
         if member_id in group.pending:
             if request.group_instance_id is not None:
                 # A member id was asked for without an instance id; to come back with one is nothing a client does.
-                return join_refused(member_id, ErrorCode.UNKNOWN_SERVER_ERROR)
+                return join_refused(member_id, ErrorCode.UNKNOWN_SERVER_ERROR, caller.version)
             self._add(request, caller, member_id)
             return None
         error = group.member_error(member_id, request.group_instance_id)
         if error != ErrorCode.NONE:
-            return join_refused(member_id, error)
+            return join_refused(member_id, error, caller.version)
         return self._join_again(request, caller, group.members[member_id])
 
     def _has_room_for(self, member_id: str) -> bool:
@@ -87,7 +89,7 @@ class Rebalance:
             if caller.version >= MEMBER_ID_REQUIRED_FROM:
                 group.pending.add(member_id)
                 group.sessions[member_id] = self._now.steady_ms + request.session_timeout_ms
-                return join_refused(member_id, ErrorCode.MEMBER_ID_REQUIRED)
+                return join_refused(member_id, ErrorCode.MEMBER_ID_REQUIRED, caller.version)
         self._add(request, caller, member_id)
         return None
 
@@ -106,7 +108,7 @@ class Rebalance:
                 request.rebalance_timeout_ms,
                 request.session_timeout_ms,
                 _protocols(request),
-                joining=caller.token,
+                joining=caller,
                 new=True,
             )
         )
@@ -129,13 +131,12 @@ class Rebalance:
     def _update(self, request: JoinGroupRequest, caller: Caller, member: Member) -> None:
         if member.joining is not None:
             # The same member asks again; whoever still listens to the first request is told to do the same.
-            refused = join_refused(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
-            self.released.append((member.joining, refused))
+            self._refuse_join(member.joining, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
         self.group.members[member.member_id] = member._replace(
             protocols=_protocols(request),
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             session_timeout_ms=request.session_timeout_ms,
-            joining=caller.token,
+            joining=caller,
         )
 
     def _take_over(
@@ -188,9 +189,9 @@ class Rebalance:
     def _fence(self, member: Member) -> None:
         error = ErrorCode.FENCED_INSTANCE_ID
         if member.joining is not None:
-            self.released.append((member.joining, join_refused(member.member_id, error)))
+            self._refuse_join(member.joining, member.member_id, error)
         if member.syncing is not None:
-            self.released.append((member.syncing, SyncGroupResponse(error_code=error)))
+            self._refuse_sync(member.syncing, error)
 
     def _joined(self, member: Member, with_members: bool) -> JoinGroupResponse:
         group = self.group
@@ -273,7 +274,7 @@ class Rebalance:
         for member in tuple(group.members.values()):
             if member.joining is not None:
                 answer = self._joined(member, with_members=member.member_id == group.leader)
-                self.released.append((member.joining, answer))
+                self.released.append((member.joining.token, answer))
             group.members[member.member_id] = member._replace(joining=None, new=False)
             self._renew(member)
             group.unsynced.add(member.member_id)
@@ -308,9 +309,8 @@ class Rebalance:
         if group.state is State.STABLE:
             return self._assigned(member)
         if member.syncing is not None:
-            error = ErrorCode.REBALANCE_IN_PROGRESS
-            self.released.append((member.syncing, SyncGroupResponse(error_code=error)))
-        group.members[request.member_id] = member._replace(syncing=caller.token)
+            self._refuse_sync(member.syncing, ErrorCode.REBALANCE_IN_PROGRESS)
+        group.members[request.member_id] = member._replace(syncing=caller)
         if request.member_id == group.leader:
             self._assign({given.member_id: bytes(given.assignment) for given in request.assignments}, ErrorCode.NONE)
             self._enter(State.STABLE)
@@ -345,7 +345,7 @@ class Rebalance:
             group.members[member.member_id] = assigned
             if member.syncing is not None:
                 answer = SyncGroupResponse(error_code=error) if error != ErrorCode.NONE else self._assigned(assigned)
-                self.released.append((member.syncing, answer))
+                self.released.append((member.syncing.token, answer))
                 self._renew(assigned)
 
     # --- LeaveGroup ---
@@ -380,9 +380,15 @@ class Rebalance:
         if member is None:
             return
         if member.joining is not None:
-            self.released.append((member.joining, join_refused("", error)))
+            self._refuse_join(member.joining, "", error)
         if member.syncing is not None:
-            self.released.append((member.syncing, SyncGroupResponse(error_code=error)))
+            self._refuse_sync(member.syncing, error)
+
+    def _refuse_join(self, waiting: Caller, member_id: str, error: ErrorCode) -> None:
+        self.released.append((waiting.token, join_refused(member_id, error, waiting.version)))
+
+    def _refuse_sync(self, waiting: Caller, error: ErrorCode) -> None:
+        self.released.append((waiting.token, SyncGroupResponse(error_code=error)))
 
     # --- deadlines ---
 
@@ -440,8 +446,10 @@ class Rebalance:
             self._prepare()
 
 
-def join_refused(member_id: str, error: ErrorCode) -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=error, member_id=member_id)
+def join_refused(member_id: str, error: ErrorCode, version: int) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=error, member_id=member_id, protocol_name=None if version >= NO_PROTOCOL_FROM else ""
+    )
 
 
 def _protocols(request: JoinGroupRequest) -> tuple[tuple[str, bytes], ...]:
