@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
-from ottla.base.settings.describe import describe_created_topic
+from ottla.base.settings.describe import Source, describe_created_topic
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
 from ottla.metadata import placement
@@ -51,12 +51,12 @@ def create(
     for topic in request.topics:
         counts[topic.name] = counts.get(topic.name, 0) + 1
     wanted = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC]
-    facts: list[Fact] = []
+    creation = _Creation(image, values, random)
     results: list[CreatableTopicResult] = []
     refusal = TOO_MANY_PARTITIONS if _partitions_wanted(wanted, values) > MOST_FACTS else None
     if refusal is None:
-        results = [_create_one(topic, image, values, random, facts) for topic in wanted]
-        refusal = TOO_MANY_FACTS if len(facts) > MOST_FACTS else None
+        results = [creation.create(topic) for topic in wanted]
+        refusal = TOO_MANY_FACTS if len(creation.facts) > MOST_FACTS else None
     if refusal is not None:
         return Decision([], CreateTopicsResponse(topics=[_refused(name, refusal) for name in counts]))
     duplicate = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -64,7 +64,7 @@ def create(
     if counts.get(METADATA_TOPIC) == 1:
         message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
         results.append(_refused(METADATA_TOPIC, Refusal(ErrorCode.INVALID_REQUEST, message)))
-    return Decision([] if request.validate_only else facts, CreateTopicsResponse(topics=results))
+    return Decision([] if request.validate_only else creation.facts, CreateTopicsResponse(topics=results))
 
 
 def _partitions_wanted(topics: Iterable[CreatableTopic], values: BrokerValues) -> int:
@@ -79,32 +79,62 @@ def _refused(name: str, refusal: Refusal) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=refusal.error, error_message=refusal.message)
 
 
-def _create_one(
-    topic: CreatableTopic, image: ClusterImage, values: BrokerValues, random: Random, facts: list[Fact]
-) -> CreatableTopicResult:
-    name = topic.name
-    configs = {config.name: config.value for config in topic.configs if config.value is not None}
-    refusal = _name_refusal(name, image) or _config_refusal(topic, configs, values)
-    if refusal is not None:
-        return _refused(name, refusal)
-    assignments = _assignments(topic, image, values, random)
-    if isinstance(assignments, Refusal):
-        return _refused(name, assignments)
-    topic_id = new_topic_id(random)
-    facts.append(TopicRecord(name=name, topic_id=topic_id))
-    facts.extend(
-        ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=name, name=key, value=value)
-        for key, value in configs.items()
-    )
-    facts.extend(_new_partitions(topic_id, 0, assignments, image))
-    return CreatableTopicResult(
-        name=name,
-        topic_id=topic_id,
-        error_message=None,
-        num_partitions=len(assignments),
-        replication_factor=len(assignments[0]),
-        configs=_described(configs, values),
-    )
+class _Creation:
+    """The topics of one request, and the facts they have come to so far."""
+
+    def __init__(self, image: ClusterImage, values: BrokerValues, random: Random) -> None:
+        self.facts: list[Fact] = []
+        self._image = image
+        self._values = values
+        self._random = random
+        self._default_configs: list[CreatableTopicConfigs] = []
+
+    def create(self, topic: CreatableTopic) -> CreatableTopicResult:
+        name = topic.name
+        configs = {config.name: config.value for config in topic.configs if config.value is not None}
+        refusal = _name_refusal(name, self._image) or _config_refusal(topic, configs, self._values)
+        if refusal is not None:
+            return _refused(name, refusal)
+        assignments = _assignments(topic, self._image, self._values, self._random)
+        if isinstance(assignments, Refusal):
+            return _refused(name, assignments)
+        topic_id = new_topic_id(self._random)
+        self.facts.append(TopicRecord(name=name, topic_id=topic_id))
+        self.facts.extend(
+            ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=name, name=key, value=value)
+            for key, value in configs.items()
+        )
+        self.facts.extend(_new_partitions(topic_id, 0, assignments, self._image))
+        return CreatableTopicResult(
+            name=name,
+            topic_id=topic_id,
+            error_message=None,
+            num_partitions=len(assignments),
+            replication_factor=len(assignments[0]),
+            configs=self._described(configs),
+        )
+
+    def _described(self, overrides: dict[str, str]) -> list[CreatableTopicConfigs]:
+        """All configs of a topic that sets these. The rest is the same for all and described once."""
+        if not self._default_configs:
+            self._default_configs = [
+                CreatableTopicConfigs(
+                    name=config.name,
+                    value=config.value,
+                    read_only=config.read_only,
+                    config_source=config.source,
+                    is_sensitive=config.sensitive,
+                )
+                for config in describe_created_topic(self._values, {})
+            ]
+        return [
+            CreatableTopicConfigs(
+                name=config.name, value=overrides[config.name], config_source=Source.DYNAMIC_TOPIC_CONFIG
+            )
+            if config.name in overrides
+            else config
+            for config in self._default_configs
+        ]
 
 
 def _name_refusal(name: str, image: ClusterImage) -> Refusal | None:
@@ -123,19 +153,6 @@ def _config_refusal(topic: CreatableTopic, configs: dict[str, str], values: Brok
     if nulls:
         return Refusal(ErrorCode.INVALID_CONFIG, "Null value not supported for topic configs: " + ",".join(nulls))
     return topic_configs_refusal(configs, values)
-
-
-def _described(configs: dict[str, str], values: BrokerValues) -> list[CreatableTopicConfigs]:
-    return [
-        CreatableTopicConfigs(
-            name=config.name,
-            value=config.value,
-            read_only=config.read_only,
-            config_source=config.source,
-            is_sensitive=config.sensitive,
-        )
-        for config in describe_created_topic(values, configs)
-    ]
 
 
 def _assignments(
