@@ -1,0 +1,35 @@
+"""The page about APIs says what the table says, and every handler is in the table."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+from ottla.broker import handlers
+from ottla.broker.apis import HANDLED, SERVED
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate_api_reference", ROOT / "scripts/generate_api_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_up_to_date() -> None:
+    page = ROOT / "docs/reference/apis.md"
+    assert page.read_text() == generator().text(), "run scripts/generate_api_reference.py"
+
+
+def test_every_api_that_is_missing_has_a_reason_and_every_reason_is_needed() -> None:
+    served = {api.name for api in SERVED.values()}
+    assert not served & set(generator().REASONS)
+
+
+def test_every_module_of_the_folder_is_served_and_every_served_api_has_its_module() -> None:
+    folder = Path(str(handlers.__file__)).parent
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert modules == {*HANDLED, "produce", "fetch"}
