@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.broker.context import Context
 from ottla.log.producers import ProducerState
+from ottla.metadata.names import topic_name_problem
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -32,9 +33,14 @@ def handle(broker: "Broker", request: DescribeProducersRequest, context: Context
 
 
 def _answer(broker: "Broker", topic: str, index: int) -> PartitionResponse:
+    problem = topic_name_problem(topic)
+    if problem is not None:
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
+        return PartitionResponse(partition_index=index, error_code=error, error_message=problem)
     partition = broker.partitions.find(topic, index)
     if isinstance(partition, ErrorCode):
-        return PartitionResponse(partition_index=index, error_code=partition)
+        message = "This server does not host this topic-partition."
+        return PartitionResponse(partition_index=index, error_code=partition, error_message=message)
     if partition.log is None:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     return PartitionResponse(

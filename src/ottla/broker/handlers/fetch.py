@@ -68,7 +68,7 @@ class Fetch:
         for topic, wanted, tracked in self._plan.wanted:
             partition = find(topic, wanted.partition)
             if isinstance(partition, ErrorCode):
-                results.append((topic, FetchResult(wanted.partition, partition, -1, -1, -1)))
+                results.append((topic, FetchResult(wanted.partition, partition, -1, -1, -1, aborted=[])))
                 enough = True
                 continue
             self.partitions.append(partition)
@@ -106,8 +106,11 @@ class Fetch:
             return FetchResult(wanted.partition, found, -1, -1, -1)
         diverging = None
         if wanted.last_fetched_epoch >= 0:
-            diverging = _divergence(log, wanted)
-            if diverging is not None:
+            known = log.end_offset_for_epoch(wanted.last_fetched_epoch)
+            if known is None:  # an epoch this log has not seen
+                return FetchResult(wanted.partition, ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, -1)
+            if _diverges(known, wanted):
+                diverging = known
                 found = None
         aborted = None
         if committed:
@@ -160,12 +163,10 @@ def _nothing_new(partition: Partition, wanted: WantedPartition, tracked: Tracked
     )
 
 
-def _divergence(log: PartitionLog, wanted: WantedPartition) -> tuple[int, int] | None:
-    """Where the reader's history leaves this one, if it does (KIP-595)."""
-    epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch) or (-1, -1)
-    if epoch < wanted.last_fetched_epoch or end_offset < wanted.offset:
-        return epoch, end_offset
-    return None
+def _diverges(known: tuple[int, int], wanted: WantedPartition) -> bool:
+    """Whether the reader's history leaves this one (KIP-595)."""
+    epoch, end_offset = known
+    return epoch < wanted.last_fetched_epoch or end_offset < wanted.offset
 
 
 def _news(session: Session, results: Results, full: bool) -> Results:

@@ -4,6 +4,7 @@ Special times: latest, earliest, greatest timestamp, earliest local, latest tier
 those answer what Kafka answers without it).
 """
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
@@ -28,7 +29,15 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
-NEEDS_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+NEVER = 1 << 15
+NEEDS_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 
 
 def handle(broker: "Broker", request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
@@ -46,12 +55,17 @@ def handle(broker: "Broker", request: ListOffsetsRequest, context: Context) -> L
                     _refused(asked, ErrorCode.INVALID_REQUEST)
                     if (topic.name, asked.partition_index) in twice
                     else _answer(broker, topic.name, asked, request.isolation_level == 1, context.version)
-                    for asked in topic.partitions
+                    for asked in _once(topic.partitions)
                 ],
             )
             for topic in request.topics
         ]
     )
+
+
+def _once(partitions: Sequence[ListOffsetsPartition]) -> Iterable[ListOffsetsPartition]:
+    """What is asked for twice is refused once."""
+    return {asked.partition_index: asked for asked in partitions}.values()
 
 
 def _refused(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
@@ -63,7 +77,7 @@ def _refused(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartit
 def _answer(
     broker: "Broker", topic: str, asked: ListOffsetsPartition, committed: bool, version: int
 ) -> ListOffsetsPartitionResponse:
-    if asked.timestamp < 0 and version < NEEDS_VERSION.get(asked.timestamp, 1):
+    if asked.timestamp < 0 and version < NEEDS_VERSION.get(asked.timestamp, NEVER):
         return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
     partition = broker.partitions.find(topic, asked.partition_index)
     if isinstance(partition, ErrorCode):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import NO_TOPIC_ID
 from ottla.broker.context import Context
+from ottla.broker.handlers.describe_cluster import ALL_CLUSTER_OPERATIONS, NOT_ASKED
+from ottla.broker.handlers.describe_topic_partitions import ALL_TOPIC_OPERATIONS
 from ottla.metadata.image import ClusterImage, TopicImage
 from ottla.metadata.names import topic_name_problem
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -26,11 +28,14 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 _STEP_PARTITIONS = 500
+FIRST_BY_ID = 12
 
 
 async def handle(broker: "Broker", request: MetadataRequest, context: Context) -> MetadataResponse:
     # The oldest version has no null list: an empty one asks for everything.
     everything = request.topics is None or (context.version == 0 and not request.topics)
+    if context.version < FIRST_BY_ID and any(map(_names_an_id, request.topics or ())):
+        return _refused(request)
     if not everything:
         await _create_missing(broker, request, context)
     image = broker.image
@@ -44,7 +49,13 @@ async def handle(broker: "Broker", request: MetadataRequest, context: Context) -
                 work = 0
                 await asyncio.sleep(0)
     else:
-        topics.extend(_answer(image, asked) for asked in request.topics or ())
+        # What is asked for twice is answered once.
+        asked = {(each.topic_id, each.name): each for each in request.topics or ()}
+        topics.extend(_answer(image, each) for each in asked.values())
+    if request.include_topic_authorized_operations:
+        for described in topics:
+            if described.error_code == 0:
+                described.topic_authorized_operations = ALL_TOPIC_OPERATIONS
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node, host=host, port=port, rack=rack)
@@ -53,13 +64,29 @@ async def handle(broker: "Broker", request: MetadataRequest, context: Context) -
         cluster_id=image.cluster_id,
         controller_id=broker.node_id,
         topics=topics,
+        cluster_authorized_operations=ALL_CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
+    )
+
+
+def _names_an_id(asked: MetadataRequestTopic) -> bool:
+    return asked.name is None or asked.topic_id != NO_TOPIC_ID
+
+
+def _refused(request: MetadataRequest) -> MetadataResponse:
+    """The versions that carry a topic's id but do not look at it."""
+    return MetadataResponse(
+        brokers=[],
+        topics=[
+            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=each.name or "", topic_id=each.topic_id)
+            for each in request.topics or ()
+        ],
     )
 
 
 def _answer(image: ClusterImage, asked: MetadataRequestTopic) -> MetadataResponseTopic:
     if asked.topic_id != NO_TOPIC_ID:
-        if asked.name is not None:
-            return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=asked.name, topic_id=asked.topic_id)
         topic = image.topics_by_id.get(asked.topic_id)
         if topic is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
