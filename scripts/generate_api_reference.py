@@ -22,8 +22,8 @@ first lines say what it does and where it differs.
 MISSING = """
 ## Not served
 
-A request of one of these closes the connection, as Kafka does with an API it does not know; clients see from ApiVersions
-that they are missing and do without or say so.
+A request of one of these closes the connection, as Kafka does with an API it does not know; clients see from
+ApiVersions that they are missing and do without or say so.
 
 | key | API | why |
 | --- | --- | --- |
