@@ -1,7 +1,8 @@
 """ListConfigResources, v0 and v1: what configs can be asked for.
 
 Version 0 knows subscriptions to clients' metrics only. Topics and brokers are listed whether or not configs are set on
-them, groups and subscriptions only when there are.
+them, groups and subscriptions only when there are. It is a coroutine because the answer can be long: those are written
+in steps.
 """
 
 from typing import TYPE_CHECKING
@@ -27,7 +28,9 @@ ALL = (
 )
 
 
-def handle(broker: "Broker", request: ListConfigResourcesRequest, context: Context) -> ListConfigResourcesResponse:
+async def handle(
+    broker: "Broker", request: ListConfigResourcesRequest, context: Context
+) -> ListConfigResourcesResponse:
     asked = [int(ResourceType.CLIENT_METRICS)] if context.version == 0 else request.resource_types
     if any(kind not in ALL for kind in asked):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
