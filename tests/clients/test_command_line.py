@@ -275,6 +275,16 @@ def test_a_reader_that_had_enough_ends_the_command_quietly(ottla: Ottla, made: s
         assert process.stderr.read() == b""
 
 
+@pytest.mark.parametrize("arguments", [("topic", "list"), ("topic", "list", "--json")], ids=" ".join)
+def test_output_that_nobody_reads_is_no_failure(ottla: Ottla, arguments: tuple[str, ...]) -> None:
+    with ottla.running(*arguments) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.wait(SECONDS) == 0
+        assert process.stderr.read() == b""
+
+
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 

@@ -69,7 +69,7 @@ def consume(
     offsets: Annotated[bool, typer.Option("--offsets", "-o", help="Show partition:offset.")] = False,
     separator: Annotated[
         str,
-        typer.Option("--separator", metavar="TEXT", help="Between the columns of a line; a tab if nothing is said."),
+        typer.Option("--separator", metavar="TEXT", show_default=False, help="Between the columns instead of a tab."),
     ] = "\t",
     null_value: Annotated[
         str, typer.Option("--null-value", metavar="TEXT", help="How a key or value that is null is written.")

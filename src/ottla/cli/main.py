@@ -107,7 +107,7 @@ def run() -> None:
             raise
         from ottla.cli.failures import Failure
 
-        if isinstance(problem, Failure):
+        if isinstance(problem, (Failure, OSError)):
             sentence = str(problem)
         else:
             sentence = (

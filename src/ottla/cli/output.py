@@ -1,11 +1,15 @@
 """Tables and JSON on standard output.
 
 Owns: one table, two faces: ruled on a terminal, plainly aligned where a program reads. Never knows: what is in it.
+Invariant: a reader that went away (`| head`) ends the command with exit code 0 and without a word.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import typer
 
 _GAP = "  "
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -42,7 +46,7 @@ def plain(table: Table) -> str:
 def show(table: Table) -> None:
     """Print the table for whoever reads standard output."""
     if not sys.stdout.isatty():
-        sys.stdout.write(plain(table))
+        say(plain(table))
         return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -61,7 +65,24 @@ def show_json(content: Any) -> None:
     """Print a JSON document."""
     import json
 
-    sys.stdout.write(json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+    say(json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+
+
+def say(text: str) -> None:
+    """Print text that brings its own line feeds."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise nobody_reads() from None
+
+
+def nobody_reads() -> typer.Exit:
+    """How to end; what is still buffered goes nowhere instead of complaining at the end of the program."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)
+    return typer.Exit(0)
 
 
 def size_text(size: int) -> str:

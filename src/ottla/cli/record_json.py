@@ -15,6 +15,7 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.records.record import Headers, Record
 
 _BINARY = "base64"
+_LATEST = 2**63 - 1
 
 
 class Input(NamedTuple):
@@ -93,7 +94,7 @@ def _read_headers(content: Any) -> Iterable[tuple[str, bytes | None]]:
 def _read_timestamp(content: Any) -> int | None:
     if content is None:
         return None
-    if isinstance(content, int) and not isinstance(content, bool):
+    if isinstance(content, int) and not isinstance(content, bool) and 0 <= content <= _LATEST:
         return content
     try:
         return int(datetime.fromisoformat(content).timestamp() * 1000)

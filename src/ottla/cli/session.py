@@ -4,8 +4,6 @@ Owns: the event loop of a command, its connection, and turning what goes wrong i
 command does. Everything heavy is imported when a command runs, not when the program starts.
 """
 
-import os
-import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
@@ -36,6 +34,7 @@ def with_cluster(bootstrap: str, seconds: float, work: "Callable[[Cluster], Awai
     import asyncio
 
     from ottla.cli.failures import Failure, explain
+    from ottla.cli.output import nobody_reads
     from ottla.client.address import parse_addresses
     from ottla.client.cluster import Cluster, ClusterSettings
     from ottla.client.errors import ClientError
@@ -55,12 +54,4 @@ def with_cluster(bootstrap: str, seconds: float, work: "Callable[[Cluster], Awai
     except ClientError as problem:
         raise Failure(explain(problem, bootstrap)) from problem
     except BrokenPipeError:
-        leave_output_alone()
-        raise typer.Exit(0) from None
-
-
-def leave_output_alone() -> None:
-    """Nobody reads our output any more: nothing that is still buffered may complain about it at the end."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, sys.stdout.fileno())
-    os.close(nothing)
+        raise nobody_reads() from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ottla.cli.output import say, show, show_json
 from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, AsJson, Bootstrap, Seconds, with_cluster
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def create(
         numbers = "" if created.partitions < 0 else _with_numbers(created.partitions, created.replication_factor)
         return f"created topic {name!r}{numbers}"
 
-    print(with_cluster(bootstrap, seconds, work))
+    say(with_cluster(bootstrap, seconds, work) + "\n")
 
 
 @app.command("list")
@@ -80,7 +81,6 @@ def list_topics(
     ottla topic list
     ottla topic list --json | jq '.[].name'
     """
-    from ottla.cli.output import show, show_json
     from ottla.cli.topic_views import list_json, list_table
     from ottla.client.admin import Admin
 
@@ -109,7 +109,6 @@ def describe(
     \b
     ottla topic describe orders
     """
-    from ottla.cli.output import show, show_json
     from ottla.cli.topic_views import describe_json, describe_summary, describe_table
     from ottla.client.admin import Admin
     from ottla.client.errors import BrokerError
@@ -127,7 +126,7 @@ def describe(
         show_json([describe_json(topic) for topic in topics])
         return
     for position, topic in enumerate(topics):
-        print(("\n" if position else "") + describe_summary(topic))
+        say(("\n" if position else "") + describe_summary(topic) + "\n")
         show(describe_table(topic))
 
 
@@ -175,7 +174,7 @@ def alter(
             done.append(f"{partitions} partitions")
         return done
 
-    print(f"altered topic {name!r}: {', '.join(with_cluster(bootstrap, seconds, work))}")
+    say(f"altered topic {name!r}: {', '.join(with_cluster(bootstrap, seconds, work))}\n")
 
 
 @app.command()
@@ -206,7 +205,7 @@ def delete(
         elif outcome.error:
             refused.append(refusal(BrokerError(outcome.error, f"topic {name!r}", outcome.message)))
         else:
-            print(f"deleted topic {name!r}")
+            say(f"deleted topic {name!r}\n")
     if refused:
         raise Failure("; ".join(refused))
 

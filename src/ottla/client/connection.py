@@ -33,7 +33,8 @@ from ottla.wire.schema import LATEST, Root
 
 R = TypeVar("R", bound=Root)
 
-LARGEST_ANSWER = 512 * 1024 * 1024
+LARGEST_ANSWER = 256 * 1024 * 1024
+"""Above every fetch a broker answers, and below what the first bytes of a TLS or HTTP listener look like."""
 _PLAIN_HEADER, _FLEXIBLE_HEADER = 1, 2
 _LARGEST_CORRELATION = 0x7FFFFFFF
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")

@@ -253,13 +253,13 @@ class Consumer:
                     partition_max_bytes=settings.partition_bytes,
                 )
             )
-        ids = {name: topic.topic_id for name, topic in self._cluster.topics.items()}
+        ids = {name: self._cluster.topics[name].topic_id for name in topics}
         return FetchRequest(
             max_wait_ms=int(settings.wait_seconds * 1000),
             min_bytes=settings.min_bytes,
             max_bytes=settings.max_bytes,
             isolation_level=self._isolation,
-            topics=[FetchTopic(name, ids.get(name, NO_TOPIC_ID), rows) for name, rows in topics.items()],
+            topics=[FetchTopic(name, ids[name], rows) for name, rows in topics.items()],
         )
 
     async def _take(self, node: int) -> list[Polled]:

@@ -83,6 +83,10 @@ class BrokerError(ClientError):
         return f"{self.subject}: {self.code.name}" + (f" ({self.message})" if self.message else "")
 
 
+class BadRecord(ClientError):
+    """What was handed to a producer cannot be written as a record; the rest of its batch failed with it."""
+
+
 class ProducerFailed(ClientError):
     """An idempotent producer that can no longer promise 'once and in order'; only a new one can go on."""
 

@@ -19,6 +19,7 @@ from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition
 from ottla.client.accumulator import Accumulator, Batch, Delivery, Placed, record_size
 from ottla.client.cluster import Cluster, Topic
 from ottla.client.errors import (
+    BadRecord,
     BrokerError,
     ClientError,
     DeadlineExceeded,
@@ -330,6 +331,9 @@ class Producer:
         except ClientError as failure:
             for batch in batches:
                 self._repeat(batch, failure)
+        except (TypeError, ValueError) as problem:  # raised while building, before anything was sent
+            for batch in batches:
+                self._fail(batch, BadRecord(f"a record for partition {batch.partition} cannot be written: {problem}"))
         except asyncio.CancelledError:
             for batch in batches:
                 self._fail(batch, self._stopped or DeadlineExceeded("the producer is closed"))

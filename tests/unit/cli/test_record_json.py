@@ -66,6 +66,8 @@ def test_headers_may_be_an_object_and_times_iso() -> None:
         (b'{"value": "v", "headers": "ab"}', "headers"),
         (b'{"value": "v", "timestamp": "noon"}', "timestamp"),
         (b'{"value": "v", "timestamp": true}', "timestamp"),
+        (b'{"value": "v", "timestamp": -1}', "timestamp"),
+        (b'{"value": "v", "timestamp": 9223372036854775808}', "timestamp"),
         (b'{"value": "\\ud800"}', "surrogates"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.client.cluster import Cluster, ClusterSettings
-from ottla.client.errors import BrokerError, DeadlineExceeded, ProducerFailed
+from ottla.client.errors import BadRecord, BrokerError, DeadlineExceeded, ProducerFailed
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.records.batch import read_records
 from ottla.records.header import BatchHeader, read_header
@@ -211,6 +211,15 @@ async def test_a_broken_connection_is_made_again_and_the_batch_sent_again() -> N
         broker.answers[ProduceRequest] = fail_once
         await (await producer.send("t", b"v")).placed()
         assert script.values() == [b"v"]
+
+
+async def test_a_record_that_cannot_be_written_fails_and_later_ones_go_on() -> None:
+    async with running() as (_, script, producer):
+        bad = await producer.send("t", b"v", timestamp=2**70)
+        with pytest.raises(BadRecord, match="t-0 cannot be written"):
+            await bad.placed()
+        await (await producer.send("t", b"good")).placed()
+        assert script.values() == [b"good"]
 
 
 async def test_closing_fails_what_has_not_arrived() -> None:
