@@ -25,7 +25,7 @@ def _two_partitions(side: Side, **more: Any) -> dict[str, Any]:
 
 
 def _fill_two_partitions(side: Side) -> None:
-    side.create("t", 2)
+    side.create_kept("t", 2)
     for number in range(2):
         side.produce("t", batch([Rec(b"x" * 500)]), batch([Rec(b"y" * 500)]), partition=number)
 
@@ -119,7 +119,13 @@ def _write(partition: int) -> Step:
 
 def _sessions(name: str, first: Callable[[Side], dict[str, Any]], *later: Step) -> Case:
     return Case(
-        name, "fetch", first, given=lambda s: s.create("t", 3), then=later, versions=(7, 12, 13, 18), follow_up=True
+        name,
+        "fetch",
+        first,
+        given=lambda s: s.create_kept("t", 3),
+        then=later,
+        versions=(7, 12, 13, 18),
+        follow_up=True,
     )
 
 
@@ -157,7 +163,7 @@ def _listing(name: str, timestamp: int, versions: Any = None, **more: Any) -> Ca
 
 
 def _fill_unsorted(side: Side) -> None:
-    side.create("t", 1)
+    side.create_kept("t")
     times = (5000, 1000, 9000, 9000, 3000)
     side.produce("t", batch([Rec(b"a", timestamp=at) for at in times]), batch([Rec(b"b", timestamp=7000)], "gzip"))
 

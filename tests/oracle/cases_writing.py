@@ -29,12 +29,12 @@ def _produce(
 
 def _writing(name: str, data: bytes, versions: Any = None, **configs: str) -> Case:
     """One batch to a topic with these settings; afterwards, what is stored."""
-    return Case(name, "produce", lambda s: _produce(s, (0, data)), given=lambda s: s.create("t", 1, **configs),
+    return Case(name, "produce", lambda s: _produce(s, (0, data)), given=lambda s: s.create_kept("t", 1, **configs),
                 then=[records_of("t")], versions=versions)  # fmt: skip
 
 
 def _sending(name: str, fields: Callable[[Side], dict[str, Any]], **more: Any) -> Case:
-    return Case(name, "produce", fields, given=lambda s: s.create("t", 2), **more)
+    return Case(name, "produce", fields, given=lambda s: s.create_kept("t", 2), **more)
 
 
 ACCEPTED = (
@@ -131,7 +131,7 @@ def _idempotent(name: str, *sequences: dict[str, int], given: Callable[[Side], A
     """Batches of one idempotent producer, one request after the other; all answers are compared."""
 
     def prepare(side: Side) -> None:
-        side.create("t", 1)
+        side.create_kept("t")
         side.producer_id()
         if given is not None:
             given(side)

@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+import cramjam
+
 from oracle.sides import Side
 from support.batches import read_batches
 
@@ -77,7 +79,10 @@ def _sort_key(row: Any) -> str:
 
 def _records(side: Side, data: bytes) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    batches = read_batches(data)
+    try:
+        batches = read_batches(data)
+    except (AssertionError, IndexError, cramjam.DecompressionError) as error:
+        return [{"unreadable": str(error)}]
     if not any(batch.attributes & 7 for batch in batches):  # a cut batch at the end shows in the size alone
         rows.append({"bytes": len(data)})
     for batch in batches:

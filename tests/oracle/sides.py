@@ -120,28 +120,37 @@ class Side:
             outcome = answer["responses"][0]["partition_responses"][0]
             assert outcome["error_code"] == "none", f"{self.broker.name}: {outcome}"
 
+    def create_kept(self, short: str, partitions: int = 1, **configs: str) -> None:
+        """A topic whose records stay although their timestamps are those of long ago."""
+        self.create(short, partitions, retention_ms="-1", **configs)
+
     def create_all(self, *shorts: str) -> None:
         for short in shorts:
             self.create(short)
 
     def create_filled(self, short: str = "t", **configs: str) -> None:
         """A topic with three batches of three records: offsets 0 to 8, timestamps from 1,000 in steps of 100."""
-        self.create(short, 1, **configs)
+        self.create_kept(short, 1, **configs)
         for start in (0, 3, 6):
             rows = [Rec(b"value %d" % at, b"key %d" % at, timestamp=1000 + 100 * at) for at in range(start, start + 3)]
             self.produce(short, batch(rows))
 
     def create_compressed(self, short: str) -> None:
         """A topic with two records in each compression."""
-        self.create(short)
+        self.create_kept(short)
         rows = [Rec(b"a" * 50), Rec(b"b" * 50)]
         self.produce(short, *(batch(rows, kind) for kind in ("gzip", "snappy", "lz4", "zstd")))
 
     def producer_id(self) -> int:
         """A producer id for idempotent batches."""
-        identifier: int = self.ask("init_producer_id", 4, transactional_id=None)["producer_id"]
-        self.producer_ids.append(identifier)
-        return identifier
+        given = until(self._given_producer_id, f"a producer id of {self.broker.name}")
+        self.producer_ids.extend(given)
+        return given[0]
+
+    def _given_producer_id(self) -> list[int]:
+        """Nothing while Kafka's broker still waits for its first block of ids."""
+        answer = self.ask("init_producer_id", 4, transactional_id=None)
+        return [answer["producer_id"]] if answer["error_code"] == "none" else []
 
     # What broker-made values are called on both sides
 
