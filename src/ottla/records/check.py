@@ -131,11 +131,11 @@ def _only_batch(data: memoryview) -> memoryview | Rejection:
         return Rejection(ErrorCode.INVALID_RECORD, "A partition's records must hold exactly one batch, and hold none.")
     if data[MAGIC_POSITION] != MAGIC:
         return Rejection(ErrorCode.INVALID_RECORD, "Only record batches of magic 2 may be produced.")
-    if size < HEADER_SIZE:
-        return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"A batch of {size} bytes is smaller than its header.")
     following = _batch_size(data[size:])
     if isinstance(following, Rejection):
         return following
+    if size < HEADER_SIZE:
+        return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"A batch of {size} bytes is smaller than its header.")
     if following is not None:
         return Rejection(ErrorCode.INVALID_RECORD, "A partition's records must hold exactly one batch, and hold more.")
     return data[:size]

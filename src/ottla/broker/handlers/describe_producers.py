@@ -39,7 +39,9 @@ def _answer(broker: "Broker", topic: str, index: int) -> PartitionResponse:
         return PartitionResponse(partition_index=index, error_code=error, error_message=problem)
     partition = broker.partitions.find(topic, index)
     if isinstance(partition, ErrorCode):
-        message = "This server does not host this topic-partition."
+        # As Kafka: words when there is no such topic, the bare code when it has no such partition.
+        known = topic in broker.partitions.by_name
+        message = None if known else "This server does not host this topic-partition."
         return PartitionResponse(partition_index=index, error_code=partition, error_message=message)
     if partition.log is None:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
