@@ -275,6 +275,29 @@ def test_a_reader_that_had_enough_ends_the_command_quietly(ottla: Ottla, made: s
         assert process.stderr.read() == b""
 
 
+def test_producing_and_following_live_through_a_crash_of_the_broker_without_loss_or_duplicate(
+    start_broker: Callable[[dict[str, str]], Any], topic: str
+) -> None:
+    with start_broker({}) as own:
+        ottla = Ottla(own.bootstrap)
+        ottla("topic", "create", topic, "-p", "3")
+        with ottla.running("produce", topic) as producer, ottla.running("consume", topic) as follower:
+            assert producer.stdin is not None
+            assert follower.stdout is not None
+            seen: list[int] = []
+            for wave in range(3):
+                numbers = range(wave * 5000, wave * 5000 + 5000)
+                producer.stdin.write(b"".join(b"%d\n" % number for number in numbers))
+                producer.stdin.flush()
+                if wave > 0:  # the first one shows that both are at work; the others are cut in the middle
+                    getattr(own, "kill", own.stop)()
+                    own.start()
+                seen += [int(follower.stdout.readline()) for _ in numbers]
+            producer.stdin.close()
+            assert producer.wait(SECONDS) == 0
+        assert sorted(seen) == list(range(15_000))
+
+
 @pytest.mark.parametrize("arguments", [("topic", "list"), ("topic", "list", "--json")], ids=" ".join)
 def test_output_that_nobody_reads_is_no_failure(ottla: Ottla, arguments: tuple[str, ...]) -> None:
     with ottla.running(*arguments) as process:
