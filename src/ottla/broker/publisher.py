@@ -6,13 +6,14 @@ can reach has its logs.
 """
 
 import logging
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.vocabulary import TopicId, TopicPartition
 from ottla.broker.partitions import Partition
 from ottla.log.files import StorageFailure
 from ottla.log.settings import LogSettings
-from ottla.log.store import NewLog, NoUsableDirectory
+from ottla.log.store import Creation, NewLog, NoUsableDirectory
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.image import ClusterImage, ResourceType, TopicImage
 
@@ -25,19 +26,28 @@ AT_ONCE = 64
 """So many logs are made on the loop (some milliseconds); more are made by a thread, in portions of this size."""
 
 
+class _Place(NamedTuple):
+    """A partition that is to be reached here."""
+
+    name: TopicPartition
+    topic_id: bytes
+
+
 class Publisher:
     """Keeps one broker in step with the image."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._settings: dict[tuple[tuple[str, str], ...], LogSettings] = {}
+        self._queue: deque[_Place] = deque()
+        self._making = False
 
     # --- at the start ---
 
     def load(self, image: ClusterImage) -> None:
         """Take in the whole image: partitions whose logs were loaded, and those whose logs are still missing."""
         for topic in image.topics.values():
-            self._adopt(topic, self._led_here(topic))
+            self._adopt(self._led_here(topic))
 
     def settings_of(self, image: ClusterImage, topic: str) -> LogSettings:
         """A topic's log settings; equal ones are made once."""
@@ -58,85 +68,89 @@ class Publisher:
             self._remove(topic_id)
         if delta.changed_configs:
             self._configure(delta, image)
+        new: list[_Place] = []
         for topic_id in delta.created_topics:
-            topic = image.topics_by_id[topic_id]
-            self._create(topic, self._led_here(topic))
+            new += self._led_here(image.topics_by_id[topic_id])
         for topic_id in delta.changed_topics:
             topic = image.topics_by_id[topic_id]
-            known = self._broker.partitions.by_id.get(topic_id, [])
-            for partition in known:
+            for partition in self._broker.partitions.by_id.get(topic_id, ()):
                 partition.leader_epoch = topic.partitions[partition.index].leader_epoch
-            self._create(topic, [index for index in self._led_here(topic) if index >= len(known)])
+            new += self._led_here(topic, from_index=len(delta.before.topics_by_id[topic_id].partitions))
+        self._create(new)
 
-    def _led_here(self, topic: TopicImage) -> list[int]:
+    def _led_here(self, topic: TopicImage, from_index: int = 0) -> list[_Place]:
         node_id = self._broker.node_id
-        return [index for index, partition in enumerate(topic.partitions) if partition.leader == node_id]
-
-    def _create(self, topic: TopicImage, indexes: list[int]) -> None:
-        if len(indexes) <= AT_ONCE:
-            self._adopt(topic, indexes)
-        else:
-            self._create_some(topic, indexes)
-
-    def _new_logs(self, topic: TopicImage, indexes: list[int]) -> list[NewLog]:
-        settings = self.settings_of(self._broker.image, topic.name)
-        store = self._broker.store
         return [
-            NewLog(name, TopicId(topic.topic_id), settings)
-            for name in (TopicPartition(topic.name, index) for index in indexes)
-            if store.get(name) is None
+            _Place(TopicPartition(topic.name, index), topic.topic_id)
+            for index, partition in enumerate(topic.partitions)
+            if index >= from_index and partition.leader == node_id
         ]
 
-    def _adopt(self, topic: TopicImage, indexes: list[int]) -> None:
-        """Make the logs that are missing, now, and let clients reach the partitions."""
-        missing = self._new_logs(topic, indexes)
-        if missing:
-            store = self._broker.store
-            creation = store.begin_creation(missing)
-            creation.run()
-            try:
-                store.finish_creation(creation)
-            except NoUsableDirectory as failure:
-                self._broker.give_up(str(failure))
-            for _, failure_of_one in creation.failures:
-                logger.error("a log of %s could not be made: %s", topic.name, failure_of_one)
-        self._reach(topic, indexes)
+    def _create(self, places: list[_Place]) -> None:
+        """Few logs are made at once; many, or those that come while many are being made, are made one after another."""
+        if self._making or len(places) > AT_ONCE:
+            self._queue.extend(places)
+            self._make_some()
+        else:
+            self._adopt(places)
 
-    def _create_some(self, topic: TopicImage, indexes: list[int]) -> None:
-        """Make a portion of the logs in a thread, then the next one."""
-        broker = self._broker
-        portion, rest = indexes[:AT_ONCE], indexes[AT_ONCE:]
-        creation = broker.store.begin_creation(self._new_logs(topic, portion))
+    def _adopt(self, places: list[_Place]) -> None:
+        """Make the logs that are missing, now, and let clients reach the partitions."""
+        creation = self._begin(places)
+        creation.run()
+        self._finish(creation, places)
+
+    def _make_some(self) -> None:
+        """Make a portion of the queue in a thread, then the next one."""
+        if self._making or not self._queue:
+            return
+        self._making = True
+        places = [self._queue.popleft() for _ in range(min(AT_ONCE, len(self._queue)))]
+        creation = self._begin(places)
 
         def made() -> None:
-            try:
-                broker.store.finish_creation(creation)
-            except NoUsableDirectory as failure:
-                broker.give_up(str(failure))
-                return
-            if topic.topic_id not in broker.image.topics_by_id:
-                # Deleted while its logs were being made.
-                for name in (TopicPartition(topic.name, index) for index in portion):
-                    self._delete_log(name, topic.topic_id)
-                return
-            self._reach(topic, portion)
-            if rest:
-                self._create_some(topic, rest)
+            self._making = False
+            self._finish(creation, places)
+            self._make_some()
 
-        broker.in_thread(creation.run, made)
+        self._broker.in_thread(creation.run, made)
 
-    def _reach(self, topic: TopicImage, indexes: list[int]) -> None:
+    def _begin(self, places: list[_Place]) -> Creation:
         broker = self._broker
-        for index in indexes:
-            name = TopicPartition(topic.name, index)
-            log = broker.store.get(name)
-            epoch = topic.partitions[index].leader_epoch
-            if log is not None:
-                log.high_watermark = log.end_offset
-                log.epochs.assign(epoch, log.end_offset)
-            partition = Partition(name, topic.topic_id, epoch, log)
-            broker.partitions.add(partition)
-            broker.groups.led(partition)
+        wanted = [
+            NewLog(place.name, TopicId(place.topic_id), self.settings_of(broker.image, place.name.topic))
+            for place in places
+            if broker.store.get(place.name) is None and place.topic_id in broker.image.topics_by_id
+        ]
+        return broker.store.begin_creation(wanted)
+
+    def _finish(self, creation: Creation, places: list[_Place]) -> None:
+        broker = self._broker
+        try:
+            broker.store.finish_creation(creation)
+        except NoUsableDirectory as failure:
+            broker.give_up(str(failure))
+            return
+        for _, problem in creation.failures:
+            logger.error("a log could not be made: %s", problem)
+        for place in places:
+            topic = broker.image.topics_by_id.get(place.topic_id)
+            if topic is None:
+                # Deleted while its logs were being made.
+                self._delete_log(place.name, place.topic_id)
+            else:
+                self._reach(place, topic.partitions[place.name.partition].leader_epoch)
+
+    def _reach(self, place: _Place, epoch: int) -> None:
+        """From here on clients find the partition."""
+        broker = self._broker
+        log = broker.store.get(place.name)
+        if log is not None:
+            log.high_watermark = log.end_offset
+            log.epochs.assign(epoch, log.end_offset)
+        partition = Partition(place.name, place.topic_id, epoch, log)
+        broker.partitions.add(partition)
+        broker.groups.led(partition)
 
     def _remove(self, topic_id: bytes) -> None:
         broker = self._broker
