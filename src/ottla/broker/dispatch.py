@@ -146,7 +146,13 @@ class Dispatcher:
         if answer is None:
             connection.drop(f"{api.name} failed")
             return
-        body = await in_steps(answer, head.version, self._broker.loop)
+        try:
+            body = await in_steps(answer, head.version, self._broker.loop)
+        except Exception:
+            # Without this the client would wait for ever: nobody looks at the end of this task.
+            logger.exception("an answer to %s could not be written", api.name)
+            connection.drop("an internal error")
+            return
         start = bytearray(4) + response_head(api, head.version, head.correlation_id)
         _SIZE.pack_into(start, 0, len(start) - 4 + len(body))
         place.complete([start, body])
