@@ -7,6 +7,7 @@ connection's deadline. The first thing that goes wrong is kept and raised when t
 from __future__ import annotations
 
 import threading
+import time
 from types import TracebackType
 from typing import Self
 
@@ -78,7 +79,8 @@ def create_topic(
 
 def try_produce(connection: RawConnection, topic: str, value: bytes, partition: int = 0) -> tuple[str, int, str | None]:
     """One record, acks=all: the error's name, the offset and the message."""
-    rows = [{"index": partition, "records": batch([Rec(value)])}]
+    record = Rec(value, timestamp=time.time_ns() // 1_000_000)  # of today, or retention would take it away
+    rows = [{"index": partition, "records": batch([record])}]
     answer = connection.ask("produce", 9, acks=-1, timeout=5000, topic_data=[{"name": topic, "partition_data": rows}])
     found = answer["responses"][0]["partition_responses"][0]
     return found["error_code"], found["base_offset"], found["error_message"]
