@@ -1,4 +1,4 @@
-"""Topics in bulk: made, grown, removed and made again faster than their logs can be, and all of them usable in the end."""
+"""Topics made, grown, removed and made again in bulk, faster than their logs can be: all are usable in the end."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
 """One client's socket: frames in, replies out in the order of the requests.
 
 Owns: the socket, its unfinished frame, its unsent replies. Never knows: what a frame asks.
-Invariants: a frame is valid only while `receive` runs; replies leave in request order; a client that does not read its
-replies, or asks for more than its share at once, is not read from until it does.
+Invariants: a frame is valid only while `receive` runs, which may write into it; replies leave in request order; a
+client that does not read its replies, or asks for more than its share at once, is not read from until it does.
 
 No task and no future per request: the loop calls `_readable`, stage one of each request runs at once, and whatever it
 answered leaves in one system call when the bytes that arrived together are used up.
@@ -106,7 +106,7 @@ class Connection:
         self.open = True
         self.state: Any = None  # what the broker remembers of this client
         self.active_at = loop.time()
-        self._rest = b""
+        self._rest = bytearray()
         self._frame: Buffer | None = None
         self._frame_size = 0
         self._filled = 0
@@ -197,7 +197,7 @@ class Connection:
             self._reading = True
             self._loop.add_reader(self._socket.fileno(), self._readable)
             if self._rest:
-                rest, self._rest = self._rest, b""
+                rest, self._rest = self._rest, bytearray()
                 self._take(memoryview(rest))
 
     def _crowded(self) -> bool:
@@ -222,7 +222,7 @@ class Connection:
             held = len(self._rest)
             if held:
                 shared[:held] = self._rest
-                self._rest = b""
+                self._rest = bytearray()
             count = self._socket.recv_into(shared[held:])
         except BlockingIOError:
             return
@@ -274,7 +274,7 @@ class Connection:
                 self._frame[: self._filled] = rest[4:]
                 self._intake.hold(self, self._filled)
                 return
-        self._rest = bytes(rest)
+        self._rest = bytearray(rest)
 
     def _fill(self) -> None:
         """Read on into a frame that is too large for the shared buffer."""
@@ -318,7 +318,7 @@ class Connection:
         self._socket.close()
         self._intake.release(self)
         self._frame = None
-        self._rest = b""
+        self._rest = bytearray()
         self._out.clear()
         self._waiting.clear()
         self._service.closed(self, reason)

@@ -33,6 +33,7 @@ class Recorder:
         self.on_frame: Callable[[Connection, bytes], None] = lambda connection, body: connection.answer([frame(body)])
 
     def receive(self, connection: Connection, view: memoryview) -> None:
+        assert not view.readonly, "offsets are written into the frame"
         body = bytes(view)
         self.frames.append(body)
         self.on_frame(connection, body)
