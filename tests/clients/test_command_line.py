@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from support.brokers import Broker
-from support.processes import free_port, until
+from support.processes import OttlaProcess, free_port, until
 
 SECONDS = 60.0
 PROGRAM = str(Path(sys.executable).with_name("ottla"))
@@ -276,9 +276,9 @@ def test_a_reader_that_had_enough_ends_the_command_quietly(ottla: Ottla, made: s
 
 
 def test_producing_and_following_live_through_a_crash_of_the_broker_without_loss_or_duplicate(
-    start_broker: Callable[[dict[str, str]], Any], topic: str
+    tmp_path: Path, topic: str
 ) -> None:
-    with start_broker({}) as own:
+    with OttlaProcess(tmp_path / "data") as own:
         ottla = Ottla(own.bootstrap)
         ottla("topic", "create", topic, "-p", "3")
         with ottla.running("produce", topic) as producer, ottla.running("consume", topic) as follower:
@@ -290,7 +290,7 @@ def test_producing_and_following_live_through_a_crash_of_the_broker_without_loss
                 producer.stdin.write(b"".join(b"%d\n" % number for number in numbers))
                 producer.stdin.flush()
                 if wave > 0:  # the first one shows that both are at work; the others are cut in the middle
-                    getattr(own, "kill", own.stop)()
+                    own.kill()
                     own.start()
                 seen += [int(follower.stdout.readline()) for _ in numbers]
             producer.stdin.close()
