@@ -9,16 +9,19 @@ from collections.abc import Iterator
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.log.partition_log import PartitionLog
+from ottla.metadata.image import INTERNAL_TOPICS
 
 
 class Partition:
     """One partition led here. With a single replica its high watermark is the end of its log."""
 
-    __slots__ = ("index", "leader_epoch", "log", "name", "topic_id")
+    __slots__ = ("index", "internal", "leader_epoch", "log", "name", "topic_id")
 
     def __init__(self, name: TopicPartition, topic_id: bytes, leader_epoch: int, log: PartitionLog | None) -> None:
         self.name = name
         self.index = name.partition
+        self.internal = name.topic in INTERNAL_TOPICS
+        """Coordinators write it; what clients produce to it is refused."""
         self.topic_id = topic_id
         self.leader_epoch = leader_epoch
         self.log = log

@@ -34,6 +34,11 @@ _ODD = [
 ]
 """What a batch may be refused for before its log sees it, by its attributes: for most of them nothing."""
 
+_ADMIN = b"\0\x0e__admin_client"
+"""The client id, with its length, of Kafka's own tools, which alone may write to internal topics."""
+_CLIENT_ID = 8
+_AFTER_ADMIN = _CLIENT_ID + len(_ADMIN)
+
 Answers = list[tuple[str | bytes, list[PartitionResult]]]
 
 
@@ -44,7 +49,7 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
         answers = refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
         unflushed: list[Partition] = []
     else:
-        answers, unflushed = append(broker, request, version)
+        answers, unflushed = append(broker, request, version, frame)
     if request.acks == 0:
         if any(result.error for _, results in answers for result in results):
             connection.drop("a failed append of a producer that wants no answers")
@@ -58,7 +63,9 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
     connection.answer([encoded(head, answers)])
 
 
-def append(broker: "Broker", request: ProduceRequest, version: int) -> tuple[Answers, list[Partition]]:
+def append(
+    broker: "Broker", request: ProduceRequest, version: int, frame: memoryview
+) -> tuple[Answers, list[Partition]]:
     """Append everything; also tells which partitions must be flushed before the answer."""
     answers: Answers = []
     unflushed: list[Partition] = []
@@ -71,6 +78,10 @@ def append(broker: "Broker", request: ProduceRequest, version: int) -> tuple[Ans
             partition = find(topic, index)
             if isinstance(partition, ErrorCode):
                 results.append(PartitionResult(index, partition, -1, -1, -1))
+                continue
+            if partition.internal and frame[_CLIENT_ID:_AFTER_ADMIN] != _ADMIN:
+                message = f"Cannot append to internal topic {partition.name.topic}"
+                results.append(PartitionResult(index, ErrorCode.INVALID_TOPIC_EXCEPTION, -1, -1, -1, message))
                 continue
             if records is None or not len(records):
                 results.append(_empty(index))
