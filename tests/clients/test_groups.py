@@ -80,7 +80,12 @@ class Member:
     def poll(self) -> None:
         message = self.consumer.poll(0.05)
         if message is not None and message.error() is None:
-            self.received.append(int(message.value()))
+            self.received.append(int(message.value() or b""))
+
+    def has(self, count: int) -> bool:
+        """Whether it has received so many records; polls on the way."""
+        self.poll()
+        return len(self.received) >= count
 
     def close(self) -> None:
         self.consumer.close()
@@ -122,11 +127,11 @@ def committed_of(broker: Broker, group: str, topic: str) -> dict[int, int]:
 def test_a_consumer_goes_on_where_its_predecessor_committed(broker: Broker, topic: str) -> None:
     fill(broker, topic)
     with members(broker, topic, topic, {}) as (first,):
-        until(lambda: (first.poll(), len(first.received) >= 40)[1], "forty records", SECONDS)
+        until(lambda: first.has(40), "forty records", SECONDS)
         chosen = [TopicPartition(topic, partition, 7) for partition in range(PARTITIONS)]
         first.consumer.commit(offsets=chosen, asynchronous=False)
     with members(broker, topic, topic, {}) as (second,):
-        until(lambda: (second.poll(), len(second.received) >= 12)[1], "the rest", SECONDS)
+        until(lambda: second.has(12), "the rest", SECONDS)
         assert sorted(second.received) == list(range(28, 40))
 
 
@@ -215,7 +220,7 @@ def test_groups_and_offsets_survive_the_broker(start_broker: StartBroker, topic:
             pytest.skip("only a process of our own is killed")
         fill(broker, topic)
         with members(broker, topic, topic, {}) as (member,):
-            until(lambda: (member.poll(), len(member.received) >= 40)[1], "forty records", SECONDS)
+            until(lambda: member.has(40), "forty records", SECONDS)
             member.consumer.commit(asynchronous=False)
             before = member.rebalances
             broker.kill() if crash else broker.stop()
@@ -310,11 +315,17 @@ def test_kafka_python_administers_groups(broker: Broker, topic: str) -> None:
     next(consumer)
     consumer.commit()
     admin = kafka.admin.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    offsets = admin.list_group_offsets(topic) if hasattr(admin, "list_group_offsets") else None
-    if offsets is None:
-        offsets = admin.list_consumer_group_offsets(topic)
-    assert offsets
+    assert topic in {listed["group_id"] for listed in admin.list_groups()}
+    (member,) = admin.describe_groups([topic])[topic]["members"]
+    assert member["member_metadata"]["topics"] == [topic]
+    assert member["member_assignment"]["assigned_partitions"][0]["partitions"] == list(range(PARTITIONS))
+    first = kafka.TopicPartition(topic, 0)
+    assert admin.list_group_offsets(topic)[topic][first].offset in (0, 1, 10)
+    assert admin.delete_group_offsets(topic, [first])[first].__name__ == "GroupSubscribedToTopicError"
     consumer.close()
+    assert admin.delete_group_offsets(topic, [first])[first].__name__ == "NoError"
+    assert first not in admin.list_group_offsets(topic)[topic]
+    assert admin.delete_groups([topic]) == {topic: "OK"}
     admin.close()
 
 
