@@ -80,8 +80,7 @@ def append(
                 results.append(PartitionResult(index, partition, -1, -1, -1))
                 continue
             if partition.internal and frame[_CLIENT_ID:_AFTER_ADMIN] != _ADMIN:
-                message = f"Cannot append to internal topic {partition.name.topic}"
-                results.append(PartitionResult(index, ErrorCode.INVALID_TOPIC_EXCEPTION, -1, -1, -1, message))
+                results.append(PartitionResult(index, ErrorCode.INVALID_TOPIC_EXCEPTION, -1, -1, -1))
                 continue
             if records is None or not len(records):
                 results.append(_empty(index))
