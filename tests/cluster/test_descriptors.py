@@ -39,4 +39,5 @@ def test_a_broker_out_of_descriptors_serves_those_it_has_and_takes_new_connectio
             bystander.go_on(20)
         with RawConnection(broker.host, broker.port) as connection:
             assert connection.ask("api_versions", 0)["error_code"] == "none"
+    assert "takes no connections for a moment" in broker.log
     assert "Traceback" not in broker.log

@@ -5,6 +5,7 @@ has here; a client that vanishes, or a moment without descriptors, does not stop
 """
 
 import errno
+import logging
 import socket
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
@@ -12,7 +13,11 @@ from typing import NamedTuple
 
 Accepted = Callable[[socket.socket, str], None]
 
+logger = logging.getLogger("ottla.net")
+
 MOST_AT_ONCE = 64
+PAUSE_SECONDS = 0.5
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class SocketOptions(NamedTuple):
@@ -37,17 +42,29 @@ class Listener:
         for listening in self._sockets:
             loop.add_reader(listening.fileno(), self._readable, listening, accepted)
 
-    @staticmethod
-    def _readable(listening: socket.socket, accepted: Accepted) -> None:
+    def _readable(self, listening: socket.socket, accepted: Accepted) -> None:
         for _ in range(MOST_AT_ONCE):
             try:
                 client, address = listening.accept()
-            except OSError:
-                # None left, none free to take it with, or it has gone again: the next readiness tries once more.
+            except OSError as problem:
+                # None left, or it has gone again: the next readiness tries once more.
+                if problem.errno in _NO_ROOM:
+                    self._pause(listening, accepted, problem)
                 return
             client.setblocking(False)
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             accepted(client, str(address[0]))
+
+    def _pause(self, listening: socket.socket, accepted: Accepted, problem: OSError) -> None:
+        """The client stays ready to be taken: without a pause the loop would do nothing but try."""
+        assert self._loop is not None, "accepting means started"
+        logger.warning("takes no connections for a moment: %s", problem.strerror)
+        self._loop.remove_reader(listening.fileno())
+        self._loop.call_later(PAUSE_SECONDS, self._resume, listening, accepted)
+
+    def _resume(self, listening: socket.socket, accepted: Accepted) -> None:
+        if self._loop is not None and listening in self._sockets:
+            self._loop.add_reader(listening.fileno(), self._readable, listening, accepted)
 
     def close(self) -> None:
         for listening in self._sockets:
