@@ -240,6 +240,18 @@ def test_groups_and_offsets_survive_the_broker(start_broker: StartBroker, topic:
             assert len(state_of(broker, topic).members) == 1
 
 
+def test_commits_that_wait_for_the_disk_are_answered(start_broker: StartBroker, topic: str) -> None:
+    with start_broker({"log.flush.interval.messages": "1"}) as broker:
+        fill(broker, topic)
+        with members(broker, topic, topic, {}, {}) as both:
+            until(lambda: settled(both), "two members", SECONDS)
+            for member in both:
+                member.consumer.commit(
+                    offsets=[TopicPartition(topic, index, 4) for index in member.partitions], asynchronous=False
+                )
+        assert committed_of(broker, topic, topic) == dict.fromkeys(range(PARTITIONS), 4)
+
+
 def test_offsets_are_committed_without_joining(broker: Broker, topic: str) -> None:
     fill(broker, topic)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": topic, "enable.auto.commit": False})
