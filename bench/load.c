@@ -21,6 +21,8 @@
 
 #define MOST_CONNECTIONS 64
 #define CONSUME_BATCH 10000
+// A batch is handed over when it is full or this time has passed: a long time would be added whole to the last batch.
+#define CONSUME_MS 20
 #define FINISH_MS 300000
 #define ANSWER_MS 10000
 
@@ -238,7 +240,7 @@ static int consume(const struct load *load) {
     double start = now(), first = 0;
     long got = 0, bytes = 0;
     while (got < load->count && now() - start < FINISH_MS / 1e3) {
-        ssize_t count = rd_kafka_consume_batch_queue(queue, 1000, messages, CONSUME_BATCH);
+        ssize_t count = rd_kafka_consume_batch_queue(queue, CONSUME_MS, messages, CONSUME_BATCH);
         for (ssize_t i = 0; i < count; i++) {
             if (!messages[i]->err) {
                 if (!first)

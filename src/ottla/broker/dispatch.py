@@ -53,7 +53,7 @@ class Dispatcher:
     def __init__(self, broker: "Broker", most_frame_bytes: int, most_requests: int) -> None:
         self._broker = broker
         self.most_frame_bytes = most_frame_bytes
-        self._handlers: dict[int, Handler] = {}
+        self._handlers: dict[int, tuple[Handler, type[Root]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(most_requests)
 
@@ -100,14 +100,16 @@ class Dispatcher:
             connection.drop(f"{api.name} in version {head.version}, which is not served")
 
     def _handle(self, connection: Connection, frame: memoryview, head: RequestHead, api: Api) -> None:
-        handler = self._handlers.get(head.key)
-        if handler is None:
-            handler = self._handlers[head.key] = import_module(f"ottla.broker.handlers.{api.module}").handle
+        known = self._handlers.get(head.key)
+        if known is None:
+            handle = import_module(f"ottla.broker.handlers.{api.module}").handle
+            known = self._handlers[head.key] = (handle, api.request_class())
+        handler, kind = known
         context = Context(head.version, head.client_id, connection.listener, connection.peer)
         if head.version < 0:
-            request = api.request_class()()
+            request = kind()
         else:
-            request, _ = decode(api.request_class(), head.version, frame, head.body)
+            request, _ = decode(kind, head.version, frame, head.body)
         try:
             answer = handler(self._broker, request, context)
         except Exception as problem:
