@@ -7,7 +7,7 @@ one disturbs no other client; requests in progress are bounded.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from importlib import import_module
 from struct import Struct
 from struct import error as StructError
@@ -114,35 +114,39 @@ class Dispatcher:
             answer = handler(self._broker, request, context)
         except Exception as problem:
             answer = failure(api, problem)
-        if asyncio.iscoroutine(answer) or asyncio.isfuture(answer):
-            # As in Kafka, such a connection is not read from until it has its answer: that bounds what it can hold.
+        # As in Kafka, a connection is not read from until it has such an answer: that bounds what it can hold.
+        if asyncio.isfuture(answer):
+            # It waits for others, such as the members of its group: no work in progress, no task.
+            place = connection.defer(alone=True)
+            answer.add_done_callback(lambda done: self._complete(connection, place, done, head, api))
+            return
+        if asyncio.iscoroutine(answer):
             place = connection.defer(alone=True)
             task = self._broker.loop.create_task(self._finish(connection, place, answer, head, api))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             return
-        if asyncio.isfuture(answer):
-            if not answer.done():
-                # It may wait for minutes (a rebalance), and many may; that takes no room from others.
-                place = connection.defer()
-                answer.add_done_callback(lambda done: place.complete([_encoded(done.result(), head, api)]))
-                return
-            answer = answer.result()
         if answer is None:
             connection.drop(f"{api.name} failed")
             return
         connection.answer([_encoded(answer, head, api)])
 
-    async def _finish(
-        self, connection: Connection, place: Deferred, work: Awaitable[Root], head: RequestHead, api: Api
+    def _complete(
+        self, connection: Connection, place: Deferred, done: "asyncio.Future[Root]", head: RequestHead, api: Api
     ) -> None:
         try:
-            if asyncio.isfuture(work):
-                # It waits for something, such as the members of its group, and is no work in progress meanwhile.
-                answer: Root | None = await work
-            else:
-                async with self._room:
-                    answer = await work
+            place.complete([_encoded(done.result(), head, api)])
+        except (Exception, asyncio.CancelledError):
+            logger.exception("an answer to %s could not be given", api.name)
+            connection.drop("an internal error")
+
+    async def _finish(
+        self, connection: Connection, place: Deferred, work: Coroutine[Any, Any, Root], head: RequestHead, api: Api
+    ) -> None:
+        answer: Root | None
+        try:
+            async with self._room:
+                answer = await work
         except Exception as problem:
             answer = failure(api, problem)
         if answer is None:
