@@ -1,178 +1,36 @@
-"""One led partition of `__consumer_offsets` and the machine of the groups it holds.
-
-Owns: the way of a decision: its facts become one batch in the log, then hold, then its answers leave; and the timer of
-the machine's deadlines. Never knows: what is decided. Invariants: what is answered is in the log (and, where the log
-flushes every message, on the disk); a decision that cannot be stored changes nothing.
-"""
+"""One led partition of `__consumer_offsets` and the machine of the groups it holds."""
 
 import asyncio
-import logging
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.base.errors import ErrorCode
+from ottla.broker.machine_shard import Decided, MachineShard, read_clock
 from ottla.broker.partitions import Partition
-from ottla.groups.decision import Decision, Limits, Now, Token
+from ottla.groups.decision import Limits
 from ottla.groups.facts import Fact
 from ottla.groups.machine import GroupMachine
 from ottla.groups.records import written
-from ottla.log.files import StorageFailure
-from ottla.records.builder import build_batch
-from ottla.records.record import Record
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-logger = logging.getLogger("ottla.groups")
-
-Refused: TypeAlias = Callable[[ErrorCode], Message]
 Answer: TypeAlias = "Message | asyncio.Future[Message] | None"
 
-SLICE_MS = 2
-"""How long deadlines may hold the loop at a time."""
-MOST_FACTS = 1_000
-"""Facts in one batch, where they need not be stored together."""
 
-# What clients are told of failed appends, as Kafka tells them.
-_TOLD = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-
-
-class GroupShard:
+class GroupShard(MachineShard[Fact, Message]):
     """See the module."""
 
     def __init__(self, broker: "Broker", partition: Partition, limits: Limits) -> None:
-        self._broker = broker
-        self.partition = partition
-        self.machine = GroupMachine(limits, broker.world.random, self.now())
-        self.loaded = False
-        self._compression = broker.values.integer("offsets.topic.compression.codec")
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self.machine = GroupMachine(limits, broker.world.random, read_clock(broker))
+        compression = broker.values.integer("offsets.topic.compression.codec")
+        super().__init__(broker, partition, self.machine, written, compression)
 
-    def now(self) -> Now:
-        clock = self._broker.clock
-        return Now(int(clock.monotonic() * 1000), clock.now_ms())
-
-    def begin(self) -> None:
-        """The log has been read: groups can be used."""
-        self.machine.loaded(self.now())
-        self.loaded = True
-        self._set_timer()
-
-    # --- decisions ---
-
-    def carry_out(self, decision: Decision, refused: Refused) -> Answer:
-        """Store and apply it; answers the asker's reply, now or as a future, or None when the asker waits."""
-        if decision.facts:
-            error = self._store(decision.facts)
-            if error != ErrorCode.NONE:
-                return refused(_TOLD.get(error, error))
-        self.machine.follow(decision)
-        self._set_timer()
-        log = self.partition.log
-        if decision.facts and log is not None and log.unflushed_messages >= log.settings.flush_messages:
-            return self._after_flush(decision, refused)
-        self._release(decision.released)
-        return decision.reply
-
-    def _store(self, facts: Sequence[Fact]) -> ErrorCode:
-        """Append them as one batch and apply them."""
-        log = self.partition.log
-        if log is None:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        now_ms = self._broker.clock.now_ms()
-        records = [Record(position, now_ms, *written(fact)) for position, fact in enumerate(facts)]
-        batch = memoryview(build_batch(records, compression=self._compression))
-        try:
-            outcome = log.append_as_leader(batch, self.partition.leader_epoch, now_ms, origin_client=False)
-        except StorageFailure as failure:
-            self._broker.storage_failed(failure)
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        if outcome.error != ErrorCode.NONE:
-            logger.error("a change of groups in %s was not stored: %s", self.partition, outcome.message)
-            return outcome.error
-        log.high_watermark = log.end_offset
-        self._broker.waiting.nudge(self.partition)
-        apply = self.machine.apply
-        for fact in facts:
-            apply(fact)
-        return ErrorCode.NONE
-
-    def _after_flush(self, decision: Decision, refused: Refused) -> "asyncio.Future[Message] | None":
-        """Every message of this log is flushed before it is acknowledged."""
-        place = None if decision.reply is None else self._broker.loop.create_future()
-
-        def flushed(error: ErrorCode) -> None:
-            told = _TOLD.get(error, error)
-            released = decision.released
-            if error != ErrorCode.NONE:
-                for _, answer in released:
-                    answer.error_code = told  # type: ignore[attr-defined]
-            self._release(released)
-            if place is not None and not place.done():
-                place.set_result(decision.reply if error == ErrorCode.NONE else refused(told))
-
-        self._broker.flusher.when_flushed([self.partition], flushed)
-        return place
-
-    def _release(self, released: Sequence[tuple[Token, Message]]) -> None:
-        for place, answer in released:
-            assert isinstance(place, asyncio.Future)
-            if not place.done():
-                place.set_result(answer)
-
-    def carry_out_in_portions(self, facts: Sequence[Fact]) -> None:
-        """Facts that nobody waits for and that need not be stored together."""
-        for start in range(0, len(facts), MOST_FACTS):
-            error = self._store(facts[start : start + MOST_FACTS])
-            if error != ErrorCode.NONE:
-                return
-        self._set_timer()
-
-    # --- time ---
-
-    def _set_timer(self) -> None:
-        deadline = self.machine.next_deadline()
-        if self._timer is not None:
-            if self._timer_ms <= deadline:
-                return
-            self._timer.cancel()
-        self._timer_ms = deadline
-        delay_ms = deadline - int(self._broker.clock.monotonic() * 1000)
-        # A millisecond later, as a timer may come a little early.
-        self._timer = self._broker.loop.call_later(max(delay_ms + 1, 0) / 1000, self._expire)
-
-    def _expire(self) -> None:
-        self._timer = None
-        now = self.now()
-        until_ms = now.steady_ms + SLICE_MS
-        while (decision := self.machine.expire(now)) is not None:
-            if decision.group is None:
-                self.carry_out_in_portions(decision.facts)
-            else:
-                self.carry_out(decision, _nobody)
-            now = self.now()
-            if now.steady_ms >= until_ms:
-                break
-        self._set_timer()
-
-    def stop(self) -> None:
-        """The partition is led elsewhere, or nowhere: whoever waits is sent to look for the coordinator again."""
-        self.loaded = False
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._release(self.machine.given_up())
+    def _carry_out_due(self, decision: Decided[Fact, Message]) -> None:
+        if decision.group is None:  # type: ignore[attr-defined]
+            super()._carry_out_due(decision)
+        else:
+            self.carry_out(decision, _nobody)
 
 
 def _nobody(error: ErrorCode) -> Message:

@@ -5,23 +5,15 @@ Owns: the shapes. A decision is made without changing anything; it takes effect 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.base.machines import Now as Now
+from ottla.base.machines import Token as Token
 from ottla.groups.facts import Fact
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
     from ottla.groups.classic import ClassicGroup
-
-Token: TypeAlias = object
-"""What a caller that can wait hands in to know its answer by; the machine only keeps it and gives it back."""
-
-
-class Now(NamedTuple):
-    """The time of a decision: deadlines count on `steady_ms`, which never jumps; what is stored says `wall_ms`."""
-
-    steady_ms: int
-    wall_ms: int
 
 
 class Caller(NamedTuple):

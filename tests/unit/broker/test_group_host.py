@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.group_host import java_hash
+from ottla.broker.machine_host import java_hash
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,201 @@
+"""The machines of one kind that this broker runs: a shard for each partition of their internal topic that it leads.
+
+Owns: which shard a name belongs to, the topic's creation on first use, loading and giving up shards. Never knows: what
+the machines decide. Invariants: a name is served by the one shard it leads to, and only once that is loaded.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.partitions import Partition
+from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+MOST_REMEMBERED = 10_000
+"""Names whose partition is kept at hand."""
+CREATE_MS = 30_000
+
+
+class TopicPlan(NamedTuple):
+    """How an internal topic is made: its name and the settings that say the rest."""
+
+    name: str
+    partitions: str
+    replicas: str
+    segment_bytes: str
+    configs: Mapping[str, str]
+
+
+class Shard(Protocol):
+    """One led partition with its machine."""
+
+    partition: Partition
+    loaded: bool
+
+    def begin(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+S = TypeVar("S", bound=Shard)
+
+
+class MachineHost(Generic[S]):
+    """See the module."""
+
+    plan: TopicPlan
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._shards: dict[int, S] = {}
+        self._opening: list[Partition] = []
+        self._loading: set[asyncio.Task[None]] = set()
+        self._creating: asyncio.Task[None] | None = None
+        self._hashes: dict[str, int] = {}
+
+    # --- what a kind of machine says ---
+
+    def _make(self, partition: Partition) -> S:
+        """The shard of a partition, not loaded yet."""
+        raise NotImplementedError
+
+    async def _load(self, shard: S) -> bool:
+        """Apply to the shard's machine what its log says; answers whether that worked."""
+        raise NotImplementedError
+
+    # --- which shard ---
+
+    def partition_of(self, name: str) -> int:
+        """The number of the partition that holds a name."""
+        topic = self._broker.image.topics.get(self.plan.name)
+        if topic is not None:
+            count = len(topic.partitions)
+        else:
+            count = self._broker.values.integer(self.plan.partitions)
+        found = self._hashes.get(name)
+        if found is None:
+            if len(self._hashes) >= MOST_REMEMBERED:
+                self._hashes.clear()
+            found = self._hashes[name] = java_hash(name)
+        return found % count
+
+    def shard(self, name: str) -> S | ErrorCode:
+        """The shard that serves a name, or why it cannot be asked here and now."""
+        return self.shard_at(self.partition_of(name))
+
+    def shard_at(self, index: int) -> S | ErrorCode:
+        """The shard of a partition, or why it cannot be asked here and now."""
+        shard = self._shards.get(index)
+        if shard is None:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._opening else ErrorCode.NOT_COORDINATOR
+        if shard.partition.log is None:
+            return ErrorCode.NOT_COORDINATOR
+        return shard if shard.loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def shards(self) -> Iterator[S | ErrorCode]:
+        """All shards led here."""
+        if self._opening:
+            yield ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        for shard in self._shards.values():
+            if shard.partition.log is not None:
+                yield shard if shard.loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    # --- the topic ---
+
+    @property
+    def topic_exists(self) -> bool:
+        return self.plan.name in self._broker.image.topics
+
+    async def create_topic(self) -> None:
+        """Make the topic unless it is there; everybody who asks meanwhile waits for the same creation."""
+        if self.topic_exists:
+            return
+        if self._creating is None:
+            self._creating = self._broker.loop.create_task(self._create())
+        await asyncio.shield(self._creating)
+
+    async def _create(self) -> None:
+        values = self._broker.values
+        plan = self.plan
+        live = sum(broker.active for broker in self._broker.image.brokers.values())
+        configs = {**plan.configs, "segment.bytes": str(values.integer(plan.segment_bytes))}
+        topic = CreatableTopic(
+            name=plan.name,
+            num_partitions=values.integer(plan.partitions),
+            replication_factor=max(1, min(values.integer(plan.replicas), live)),
+            configs=[CreatableTopicConfig(name, value) for name, value in configs.items()],
+        )
+        try:
+            await self._broker.controller.create_topics(CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_MS))
+        finally:
+            self._creating = None
+
+    # --- what the publisher tells ---
+
+    def led(self, partition: Partition) -> None:
+        """This broker leads a partition from now on."""
+        if partition.name.topic != self.plan.name:
+            return
+        if not self._opening:
+            # In the next turn of the loop, so that a node is ready before it has looked at its machines.
+            self._broker.loop.call_soon(self._open)
+        self._opening.append(partition)
+
+    def _open(self) -> None:
+        opening, self._opening = self._opening, []
+        for partition in opening:
+            log = partition.log
+            if log is None:
+                continue
+            shard = self._shards[partition.index] = self._make(partition)
+            if log.high_watermark == log.start_offset:
+                shard.begin()
+                continue
+            task = self._broker.loop.create_task(self._load_and_begin(shard))
+            self._loading.add(task)
+            task.add_done_callback(self._loading.discard)
+
+    async def _load_and_begin(self, shard: S) -> None:
+        loaded = await self._load(shard)
+        if self._shards.get(shard.partition.index) is not shard:
+            return
+        if loaded:
+            shard.begin()
+        else:
+            del self._shards[shard.partition.index]
+
+    def removed(self, topic: str) -> None:
+        """A topic is gone."""
+        if topic == self.plan.name:
+            self._give_up()
+
+    # --- the end ---
+
+    def _give_up(self) -> None:
+        shards = list(self._shards.values())
+        self._shards.clear()
+        self._opening.clear()
+        for shard in shards:
+            shard.stop()
+
+    async def stop(self) -> None:
+        """Answer everybody who waits; what is stored is in the logs."""
+        for task in tuple(self._loading):
+            task.cancel()
+        self._give_up()
+        # The answers leave with the next turn of the loop.
+        await asyncio.sleep(0)
+
+
+def java_hash(text: str) -> int:
+    """What Java makes of a string, without its sign: it decides which partition holds a name."""
+    number = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for position in range(0, len(data), 2):
+        number = (31 * number + (data[position] << 8) + data[position + 1]) & 0xFFFFFFFF
+    # Java's smallest number has no positive counterpart; Kafka takes zero for it.
+    return number if number < 0x80000000 else (0x100000000 - number) & 0x7FFFFFFF
