@@ -7,6 +7,7 @@ builds the formats of magic 0 and 1. `read_batches` reads what a fetch returned,
 from __future__ import annotations
 
 import struct
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ import crc32c
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _SNAPPY_JAVA = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+A_MINUTE_AGO = int(time.time() * 1000) - 60_000  # young enough for retention, too old to be taken for the broker's time
 COMPRESSIONS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -24,7 +26,7 @@ class Rec(NamedTuple):
 
     value: bytes | None = b"value"
     key: bytes | None = None
-    timestamp: int = 1_700_000_000_000
+    timestamp: int = A_MINUTE_AGO
     headers: tuple[tuple[str, bytes | None], ...] = ()
     offset: int = -1
 
@@ -121,7 +123,7 @@ def batch(records: Iterable[Rec] = (Rec(),), compression: str = "none", **wrong:
     return head + checked
 
 
-def old_message_set(magic: int, value: bytes = b"value", timestamp: int = 1_700_000_000_000) -> bytes:
+def old_message_set(magic: int, value: bytes = b"value", timestamp: int = A_MINUTE_AGO) -> bytes:
     """One message in the format of magic 0 or 1."""
     body = struct.pack(">bb", magic, 0)
     if magic == 1:

@@ -1,0 +1,54 @@
+"""Topics for tests, made over a raw connection so that no tested client is needed to prepare a test of another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from support.batches import Rec, batch, read_batches
+from support.brokers import Broker
+from support.processes import until
+from support.raw import RawConnection
+
+
+def create_topic(broker: Broker, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+    """A topic all of whose partitions are ready to be written."""
+    rows = [{"name": key, "value": value} for key, value in (configs or {}).items()]
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": rows}
+    with RawConnection(broker.host, broker.port) as connection:
+        outcome = connection.ask("create_topics", 7, topics=[topic], timeout=10_000)["topics"][0]
+        assert outcome["error_code"] == "none", outcome
+        asked = [{"partition_index": number, "timestamp": -1} for number in range(partitions)]
+
+        def ready() -> bool:
+            answer = connection.ask("list_offsets", 7, replica_id=-1, topics=[{"name": name, "partitions": asked}])
+            return all(row["error_code"] == "none" for row in answer["topics"][0]["partitions"])
+
+        until(ready, f"{name} is ready")
+
+
+def fill(broker: Broker, name: str, records: Sequence[Rec], partition: int = 0, compression: str = "none") -> None:
+    """One batch of records."""
+    rows = [{"index": partition, "records": batch(records, compression)}]
+    with RawConnection(broker.host, broker.port) as connection:
+        answer = connection.ask(
+            "produce", 9, acks=-1, timeout=10_000, topic_data=[{"name": name, "partition_data": rows}]
+        )
+    outcome = answer["responses"][0]["partition_responses"][0]
+    assert outcome["error_code"] == "none", outcome
+
+
+def values_of(broker: Broker, name: str, partition: int = 0) -> list[bytes | None]:
+    """Every value stored in a partition, read without a client."""
+    return [record.value for record in records_of(broker, name, partition)]
+
+
+def records_of(broker: Broker, name: str, partition: int = 0) -> list[Rec]:
+    row = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 24}
+    with RawConnection(broker.host, broker.port) as connection:
+        answer = connection.ask(
+            "fetch", 12, replica_id=-1, max_wait=0, min_bytes=0, max_bytes=1 << 25,
+            topics=[{"topic": name, "partitions": [row]}],
+        )  # fmt: skip
+    outcome = answer["responses"][0]["partitions"][0]
+    assert outcome["error_code"] == "none", outcome
+    return [record for each in read_batches(outcome["records"]) for record in each.records]
