@@ -31,7 +31,6 @@ ApiVersions that they are missing and do without or say so.
 
 BETWEEN_NODES = "nodes talk to each other with it, and there is one node so far"
 TRANSACTIONS = "transactions come with a later version"
-CONSUMER_PROTOCOL = "the newer consumer protocol comes with a later version"
 SECURITY = "authentication, authorization and quotas come with a later version"
 CLUSTER = "clusters of several nodes come with a later version"
 SHARE = "share groups are not planned"
@@ -52,8 +51,6 @@ REASONS = {
     "BeginQuorumEpoch": BETWEEN_NODES,
     "BrokerHeartbeat": BETWEEN_NODES,
     "BrokerRegistration": BETWEEN_NODES,
-    "ConsumerGroupDescribe": CONSUMER_PROTOCOL,
-    "ConsumerGroupHeartbeat": CONSUMER_PROTOCOL,
     "ControllerRegistration": BETWEEN_NODES,
     "CreateAcls": SECURITY,
     "CreateDelegationToken": SECURITY,

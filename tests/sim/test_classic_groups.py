@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.groups.classic import State
+from ottla.groups.classic import ClassicGroup, State
 from ottla.groups.decision import Caller, Decision, Limits, Now
 from ottla.groups.facts import OffsetFact
 from ottla.groups.machine import GroupMachine
@@ -299,7 +299,7 @@ class World:
             ],
         )
         group = self.machine.groups.get(client.group_id)
-        valid = group is not None and generation == group.generation and member_id in group.members
+        valid = isinstance(group, ClassicGroup) and generation == group.generation and member_id in group.members
         reply = self.carry_out(self.machine.decide_commit(request, 8, self.now))
         if reply is False:
             return
@@ -316,6 +316,7 @@ class World:
 
     def check_groups(self) -> None:
         for group in self.machine.groups.values():
+            assert isinstance(group, ClassicGroup)
             assert (group.leader in group.members) == bool(group.members)
             assert set(group.static.values()) <= set(group.members)
             if group.state in (State.STABLE, State.EMPTY):
@@ -336,10 +337,13 @@ class World:
         assert set(other.groups) == set(self.machine.groups)
         assert sorted(other.offsets) == sorted(self.machine.offsets)
         for group_id, group in self.machine.groups.items():
+            again = other.groups[group_id]
+            assert isinstance(group, ClassicGroup)
+            assert isinstance(again, ClassicGroup)
             if group.state in (State.STABLE, State.EMPTY):
-                assert other.groups[group_id].stored() == group.stored()
+                assert again.stored() == group.stored()
             else:
-                assert other.groups[group_id].generation <= group.generation
+                assert again.generation <= group.generation
 
     def fail_over(self) -> None:
         """The coordinator moves: whoever waits is sent away, and the next one knows what the log knows."""

@@ -62,7 +62,9 @@ class Coordinator:
 
     @property
     def group(self) -> ClassicGroup:
-        return self.machine.groups[GROUP]
+        group = self.machine.groups[GROUP]
+        assert isinstance(group, ClassicGroup)
+        return group
 
     @property
     def state(self) -> str:

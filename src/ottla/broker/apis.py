@@ -33,6 +33,8 @@ HANDLED = (
     "list_groups",
     "describe_groups",
     "delete_groups",
+    "consumer_group_heartbeat",
+    "consumer_group_describe",
 )
 """Modules of `broker.handlers` that serve an API each, beside Produce and Fetch."""
 

@@ -45,7 +45,8 @@ class GroupHost(MachineHost["GroupShard"]):
 
 def limits(values: "BrokerValues") -> "Limits":
     """What the broker's settings say about groups."""
-    from ottla.groups.decision import Limits
+    from ottla.groups.assignors import ASSIGNORS
+    from ottla.groups.decision import CONSUMER_DEFAULTS, Limits
 
     integer: Callable[[str], int] = values.integer
     return Limits(
@@ -56,4 +57,8 @@ def limits(values: "BrokerValues") -> "Limits":
         metadata_bytes=integer("offset.metadata.max.bytes"),
         retention_ms=integer("offsets.retention.minutes") * 60_000,
         retention_check_ms=integer("offsets.retention.check.interval.ms"),
+        consumer_max_size=integer("group.consumer.max.size"),
+        assignors=tuple(name for name in values.listing("group.consumer.assignors") if name in ASSIGNORS),
+        consumer={name: integer(f"group.consumer.{name}.ms") for name in CONSUMER_DEFAULTS},
+        migration=values.text("group.consumer.migration.policy").lower(),
     )

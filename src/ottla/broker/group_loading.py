@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.machine_loading import Latest, apply_all, read_back
 from ottla.broker.partitions import Partition
-from ottla.groups.facts import Fact, GroupFact
+from ottla.groups.facts import Fact, GroupFact, OffsetFact
 from ottla.groups.machine import GroupMachine
 from ottla.groups.records import BadRecord, is_known, read
 
@@ -24,7 +24,7 @@ class Replay(Latest):
     def facts(self) -> list[Fact]:
         """What still holds: groups first, then offsets, which may belong to groups that are only those."""
         facts = [fact for key, value in self.records() if (fact := _read(key, value)) is not None]
-        facts.sort(key=lambda fact: not isinstance(fact, GroupFact))
+        facts.sort(key=lambda fact: isinstance(fact, OffsetFact) * 2 + (not isinstance(fact, GroupFact)))
         return facts
 
 

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.base.errors import ErrorCode
+from ottla.broker.group_cluster import ImageCluster
 from ottla.broker.machine_shard import Decided, MachineShard, read_clock
 from ottla.broker.partitions import Partition
 from ottla.groups.decision import Limits
@@ -22,12 +23,12 @@ class GroupShard(MachineShard[Fact, Message]):
     """See the module."""
 
     def __init__(self, broker: "Broker", partition: Partition, limits: Limits) -> None:
-        self.machine = GroupMachine(limits, broker.world.random, read_clock(broker))
+        self.machine = GroupMachine(limits, broker.world.random, read_clock(broker), ImageCluster(broker))
         compression = broker.values.integer("offsets.topic.compression.codec")
         super().__init__(broker, partition, self.machine, written, compression)
 
     def _carry_out_due(self, decision: Decided[Fact, Message]) -> None:
-        if decision.group is None:  # type: ignore[attr-defined]
+        if decision.group is None and decision.aftermath is None:  # type: ignore[attr-defined]
             super()._carry_out_due(decision)
         else:
             self.carry_out(decision, _nobody)

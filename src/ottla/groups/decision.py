@@ -4,7 +4,8 @@ Owns: the shapes. A decision is made without changing anything; it takes effect 
 (`GroupMachine.apply` for each fact, then `GroupMachine.follow`), or not at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.machines import Now as Now
@@ -33,6 +34,35 @@ class Session(NamedTuple):
     until_ms: int
 
 
+class Wait(Enum):
+    """What a member of the consumer protocol has until a deadline for."""
+
+    SESSION = "session"
+    REVOKE = "revoke"
+    JOIN = "join"
+    """A classic member was told to join again."""
+    SYNC = "sync"
+    """A classic member was told that it has an assignment to fetch."""
+
+
+class Timer(NamedTuple):
+    """A member's deadline is now this; None: it has none."""
+
+    member_id: str
+    wait: Wait
+    until_ms: int | None
+    if_absent: bool = False
+
+
+class Aftermath(NamedTuple):
+    """What a decision does to a group of the consumer protocol beside its facts."""
+
+    group_id: str
+    timers: Sequence[Timer]
+    seen_version: int
+    """The version of the cluster that the group's topics were compared with."""
+
+
 class Decision(NamedTuple):
     """Facts to store, then answers to give. `reply` is the asker's; None when it waits or is among `released`."""
 
@@ -43,6 +73,20 @@ class Decision(NamedTuple):
     group: "ClassicGroup | None" = None
     """The group as it is afterwards, with what is not stored: who waits, until when."""
     session: Session | None = None
+    aftermath: Aftermath | None = None
+
+
+CONSUMER_DEFAULTS: Mapping[str, int] = {
+    "session.timeout": 45_000,
+    "min.session.timeout": 45_000,
+    "max.session.timeout": 60_000,
+    "heartbeat.interval": 5_000,
+    "min.heartbeat.interval": 5_000,
+    "max.heartbeat.interval": 15_000,
+    "assignment.interval": 1_000,
+    "min.assignment.interval": 0,
+    "max.assignment.interval": 15_000,
+}
 
 
 class Limits(NamedTuple):
@@ -55,3 +99,9 @@ class Limits(NamedTuple):
     metadata_bytes: int = 4_096
     retention_ms: int = 7 * 24 * 3_600_000
     retention_check_ms: int = 600_000
+    consumer_max_size: int = 2_147_483_647
+    assignors: tuple[str, ...] = ("uniform", "range")
+    consumer: Mapping[str, int] = CONSUMER_DEFAULTS
+    """Times of groups of the consumer protocol, in milliseconds, with their bounds."""
+    migration: str = "bidirectional"
+    """Which way a group with members may change its protocol."""

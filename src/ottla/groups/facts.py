@@ -6,6 +6,7 @@ Owns: their shape. Never knows: their bytes (that is `groups.records`), who deci
 from typing import NamedTuple, TypeAlias
 
 from ottla.base.vocabulary import NO_TOPIC_ID
+from ottla.groups.modern_facts import ModernFact
 
 NO_EXPIRY = -1
 
@@ -63,4 +64,4 @@ class OffsetFact(NamedTuple):
     committed: StoredOffset | None
 
 
-Fact: TypeAlias = GroupFact | OffsetFact
+Fact: TypeAlias = GroupFact | OffsetFact | ModernFact

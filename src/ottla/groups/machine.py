@@ -10,12 +10,17 @@ from collections.abc import Collection, Sequence
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
+from ottla.groups import modern_decider
 from ottla.groups.classic import ClassicGroup, State
+from ottla.groups.cluster import Cluster, NoTopics
 from ottla.groups.deadlines import Deadlines
-from ottla.groups.decision import Caller, Decision, Limits, Now, Session, Token
+from ottla.groups.decision import Aftermath, Caller, Decision, Limits, Now, Session, Token
 from ottla.groups.facts import Fact, GroupFact, OffsetFact, StoredGroup
+from ottla.groups.modern import ConsumerGroup
+from ottla.groups.modern_facts import EpochFact, ModernFact, is_end
 from ottla.groups.offsets import OffsetTable, commit_refused, committed_facts
 from ottla.groups.rebalance import Rebalance, join_refused
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest
@@ -42,11 +47,12 @@ LOOKED_AT_ONCE = 100
 class GroupMachine:
     """See the module."""
 
-    def __init__(self, limits: Limits, random: Random, now: Now) -> None:
+    def __init__(self, limits: Limits, random: Random, now: Now, cluster: Cluster | None = None) -> None:
         self.limits = limits
         """Replaceable at any time."""
         self._random = random
-        self.groups: dict[str, ClassicGroup] = {}
+        self.cluster: Cluster = NoTopics() if cluster is None else cluster
+        self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
         self.offsets = OffsetTable()
         self._deadlines = Deadlines()
         self._next_look_ms = now.steady_ms + limits.retention_check_ms
@@ -62,10 +68,22 @@ class GroupMachine:
             if fact.committed is not None and group_id not in self.groups:
                 # Whoever commits without joining has a group that is nothing but its offsets.
                 self.groups[group_id] = ClassicGroup(group_id, fact.committed.commit_ms)
-        elif fact.group is None:
-            self.groups.pop(group_id, None)
-        else:
+        elif not isinstance(fact, GroupFact):
+            self._apply_modern(fact)
+        elif fact.group is not None:
             self.groups[group_id] = ClassicGroup.restored(group_id, fact.group)
+        elif isinstance(self.groups.get(group_id), ClassicGroup):
+            del self.groups[group_id]
+
+    def _apply_modern(self, fact: ModernFact) -> None:
+        group = self.groups.get(fact.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if is_end(fact):
+                return
+            group = self.groups[fact.group_id] = ConsumerGroup(fact.group_id)
+        group.apply(fact)
+        if isinstance(fact, EpochFact) and fact.epoch is None:
+            del self.groups[fact.group_id]
 
     def follow(self, decision: Decision) -> None:
         """The facts of a decision are stored and applied: what it says beside them holds from now on."""
@@ -74,13 +92,31 @@ class GroupMachine:
             self.groups[group.group_id] = group
             self._deadlines.note(group.group_id, group.next_deadline())
         if session is not None:
-            self.groups[session.group_id].sessions[session.member_id] = session.until_ms
+            classic = self.groups[session.group_id]
+            assert isinstance(classic, ClassicGroup)
+            classic.sessions[session.member_id] = session.until_ms
             self._deadlines.note(session.group_id, session.until_ms)
+        if decision.aftermath is not None:
+            self._follow_modern(decision.aftermath)
+
+    def _follow_modern(self, aftermath: Aftermath) -> None:
+        group = self.groups.get(aftermath.group_id)
+        if not isinstance(group, ConsumerGroup):
+            return
+        group.seen_version = aftermath.seen_version
+        for member_id, wait, until_ms, if_absent in aftermath.timers:
+            if until_ms is None:
+                group.deadlines.pop((member_id, wait), None)
+            elif not if_absent or (member_id, wait) not in group.deadlines:
+                group.deadlines[member_id, wait] = until_ms
+                self._deadlines.note(group.group_id, until_ms)
 
     def loaded(self, now: Now) -> None:
         """Everything in the log has been applied: members of old must be heard of from now on."""
         for group in tuple(self.groups.values()):
-            if group.members:
+            if isinstance(group, ConsumerGroup):
+                self.follow(modern_decider.sessions_begin(self, group, now))
+            elif group.members:
                 step = Rebalance(group.copy(), self.limits, now)
                 step.begin_sessions()
                 self.follow(step.decision(None))
@@ -90,7 +126,7 @@ class GroupMachine:
         error = ErrorCode.NOT_COORDINATOR
         released: list[tuple[Token, Message]] = []
         for group in self.groups.values():
-            for member in group.members.values():
+            for member in group.members.values() if isinstance(group, ClassicGroup) else ():
                 if (waiting := member.joining) is not None:
                     released.append((waiting.token, join_refused(member.member_id, error, waiting.version)))
                 if (waiting := member.syncing) is not None:
@@ -99,11 +135,20 @@ class GroupMachine:
 
     # --- membership ---
 
+    def decide_consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: Now) -> Decision:
+        """Of the consumer protocol."""
+        return modern_decider.decide_heartbeat(self, request, caller, now, self._identity())
+
     def decide_join(self, request: JoinGroupRequest, caller: Caller, now: Now) -> Decision:
         limits = self.limits
         if not limits.min_session_ms <= request.session_timeout_ms <= limits.max_session_ms:
             return Decision(join_refused(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT, caller.version))
         group = self.groups.get(request.group_id)
+        before: Sequence[Fact] = ()
+        if isinstance(group, ConsumerGroup):
+            if not group.empty:
+                return modern_decider.decide_join(self, group, request, caller, now, self._identity())
+            before, group = group.gone(), None
         if group is None and request.member_id:
             return Decision(join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID, caller.version))
         draft = ClassicGroup(request.group_id, now.wall_ms) if group is None else group.copy()
@@ -111,7 +156,7 @@ class GroupMachine:
         reply = step.join(request, caller, self._identity())
         if group is None:
             # A new group is written down at once, so that it is there for whoever coordinates it next.
-            step.facts.append(GroupFact(request.group_id, StoredGroup(None, 0, None, None, now.wall_ms)))
+            step.facts += [*before, GroupFact(request.group_id, StoredGroup(None, 0, None, None, now.wall_ms))]
         return step.decision(reply)
 
     def _identity(self) -> str:
@@ -126,11 +171,15 @@ class GroupMachine:
         group = self.groups.get(request.group_id)
         if group is None:
             return Decision(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        if isinstance(group, ConsumerGroup):
+            return modern_decider.decide_sync(self, group, request, now)
         step = Rebalance(group.copy(), self.limits, now)
         return step.decision(step.sync(request, caller))
 
     def decide_heartbeat(self, request: HeartbeatRequest, now: Now) -> Decision:
         group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return modern_decider.decide_classic_heartbeat(self, group, request, now)
         error = ErrorCode.UNKNOWN_MEMBER_ID
         if group is not None:
             error = group.member_error(request.member_id, request.group_instance_id)
@@ -145,6 +194,8 @@ class GroupMachine:
     def decide_leave(self, request: LeaveGroupRequest, now: Now) -> Decision:
         """Of the members named in `members`; an old request's single member is put there by the caller."""
         group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return modern_decider.decide_leave(self, group, request, now)
         step = None if group is None else Rebalance(group.copy(), self.limits, now)
         results = []
         for leaving in request.members:
@@ -168,6 +219,8 @@ class GroupMachine:
                 error = ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
                 return Decision(commit_refused(request, error))
             session = None
+        elif isinstance(group, ConsumerGroup):
+            return self._decide_modern_commit(group, request, version, now)
         else:
             error = group.commit_error(request.member_id, request.group_instance_id, generation)
             if error != ErrorCode.NONE:
@@ -175,6 +228,20 @@ class GroupMachine:
             session = _renewed(group, request.member_id, now) if request.member_id in group.members else None
         facts, reply = committed_facts(request, now.wall_ms, self.limits.metadata_bytes)
         return Decision(reply, facts, session=session)
+
+    def _decide_modern_commit(
+        self, group: ConsumerGroup, request: OffsetCommitRequest, version: int, now: Now
+    ) -> Decision:
+        member_id, epoch = request.member_id, request.generation_id_or_member_epoch
+        error = group.commit_error(member_id, request.group_instance_id, epoch, version)
+        if error != ErrorCode.NONE:
+            return Decision(commit_refused(request, error))
+
+        def refusal(topic_id: bytes, partition: int) -> ErrorCode:
+            return group.partition_error(member_id, epoch, topic_id, partition)
+
+        facts, reply = committed_facts(request, now.wall_ms, self.limits.metadata_bytes, refusal)
+        return Decision(reply, facts)
 
     def fetched(
         self, group_id: str, topics: Sequence[OffsetFetchRequestTopics] | None
@@ -206,9 +273,9 @@ class GroupMachine:
         group = self.groups.get(group_id)
         error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.delete_error()
         reply = DeletableGroupResult(group_id, error)
-        if error != ErrorCode.NONE:
+        if group is None or error != ErrorCode.NONE:
             return Decision(reply)
-        return Decision(reply, [*self.offsets.all_of(group_id), GroupFact(group_id, None)])
+        return Decision(reply, [*self.offsets.all_of(group_id), *_gone(group)])
 
     def decide_topics_removed(self, names: Collection[str]) -> Decision:
         """Offsets in topics that are gone mean nothing."""
@@ -234,6 +301,8 @@ class GroupMachine:
                 self._deadlines.note(group_id, deadline)
                 continue
             self._deadlines.note(group_id, now.steady_ms + TRY_AGAIN_MS)
+            if isinstance(group, ConsumerGroup):
+                return modern_decider.decide_overdue(self, group, now)
             step = Rebalance(group.copy(), self.limits, now)
             step.expire()
             return step.decision(None)
@@ -253,9 +322,14 @@ class GroupMachine:
             expired, without = self.offsets.expired(group, now.wall_ms, self.limits.retention_ms)
             facts += expired
             if without and group.empty:
-                facts.append(GroupFact(group_id, None))
+                facts += _gone(group)
         del self._to_look_at[-LOOKED_AT_ONCE:]
         return Decision(None, facts)
+
+
+def _gone(group: ClassicGroup | ConsumerGroup) -> Sequence[Fact]:
+    """What makes a group go."""
+    return group.gone() if isinstance(group, ConsumerGroup) else [GroupFact(group.group_id, None)]
 
 
 def _renewed(group: ClassicGroup, member_id: str, now: Now) -> Session:

@@ -4,7 +4,8 @@ Owns: the offsets of all groups of one partition of `__consumer_offsets`. Never 
 bytes, clocks. Invariant: only `apply` changes the table; no group and no topic stays in it without an offset.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import NO_TOPIC_ID
@@ -24,6 +25,8 @@ from ottla.wire.messages.offset_fetch import (
 
 NO_OFFSET = -1
 Partitions = dict[int, StoredOffset]
+Refusal: TypeAlias = Callable[[bytes, int], ErrorCode]
+"""Why the offset of one partition, by topic id and number, may not be committed."""
 _NOTHING: Mapping[str, Partitions] = {}
 
 
@@ -124,7 +127,7 @@ class OffsetTable:
 
 
 def committed_facts(
-    request: OffsetCommitRequest, wall_ms: int, metadata_bytes: int
+    request: OffsetCommitRequest, wall_ms: int, metadata_bytes: int, refusal: Refusal | None = None
 ) -> tuple[list[Fact], OffsetCommitResponse]:
     """What a commit by somebody who may commit says, and the answer to it."""
     group_id = request.group_id
@@ -140,6 +143,9 @@ def committed_facts(
             metadata = partition.committed_metadata or ""
             if len(metadata) > metadata_bytes:
                 results.append(OffsetCommitResponsePartition(index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+                continue
+            if refusal is not None and (error := refusal(topic_id, index)) != ErrorCode.NONE:
+                results.append(OffsetCommitResponsePartition(index, error))
                 continue
             committed = StoredOffset(
                 partition.committed_offset, partition.committed_leader_epoch, metadata, wall_ms, expire_ms, topic_id

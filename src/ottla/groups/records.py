@@ -9,6 +9,7 @@ from struct import Struct
 from struct import error as StructError
 
 from ottla.base.ports import ByteView
+from ottla.groups import modern_records
 from ottla.groups.facts import NO_EXPIRY, Fact, GroupFact, OffsetFact, StoredGroup, StoredMember, StoredOffset
 from ottla.wire import codec
 from ottla.wire.stored.group import (
@@ -40,6 +41,8 @@ def written(fact: Fact) -> tuple[bytes, bytes | None]:
     """The key and the value of the record that says it."""
     if isinstance(fact, OffsetFact):
         return _offset_written(fact)
+    if not isinstance(fact, GroupFact):
+        return modern_records.written(fact)
     key = bytearray(_GROUP_KEY_START)
     codec.write(key, GroupMetadataKey(fact.group_id), 0)
     if fact.group is None:
@@ -86,20 +89,28 @@ def _group_value(group: StoredGroup) -> GroupMetadataValue:
 
 
 def is_known(key: ByteView) -> bool:
-    """Whether the record with this key says something about a classic group or an offset."""
-    return len(key) >= 2 and _SHORT.unpack_from(key)[0] <= GROUP_KEY
+    """Whether the record with this key says something about a group or an offset."""
+    if len(key) < 2:
+        return False
+    (kind,) = _SHORT.unpack_from(key)
+    return kind <= GROUP_KEY or kind in modern_records.READERS
 
 
 def read(key: bytes, value: bytes | None) -> Fact:
     """The fact that a record of a known kind says."""
     try:
-        if _SHORT.unpack_from(key)[0] in OFFSET_KEYS:
+        (kind,) = _SHORT.unpack_from(key)
+        if kind in OFFSET_KEYS:
             return _read_offset(key, value)
+        if kind != GROUP_KEY:
+            if value is not None:
+                _version(value, modern_records.VERSION)
+            return modern_records.READERS[kind](key, value)
         found, _ = codec.decode(GroupMetadataKey, 0, key, 2)
         if value is None:
             return GroupFact(found.group, None)
         group, _ = codec.decode(GroupMetadataValue, _version(value, GroupMetadataValue.VERSIONS[1]), value, 2)
-    except (codec.MalformedMessage, StructError) as problem:
+    except (codec.MalformedMessage, StructError, ValueError) as problem:
         raise BadRecord(str(problem)) from None
     return GroupFact(found.group, _stored_group(group))
 

@@ -72,7 +72,8 @@ def test_the_oldest_formats_are_read() -> None:
 def test_records_of_other_kinds_are_not_ours() -> None:
     assert is_known(b"\x00\x01")
     assert is_known(b"\x00\x02")
-    assert not is_known(b"\x00\x03\x00\x01g")
+    assert is_known(b"\x00\x03\x00\x01g")
+    assert not is_known(b"\x00\x0a\x00\x01g")
     assert not is_known(b"")
 
 

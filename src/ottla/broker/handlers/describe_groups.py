@@ -1,4 +1,4 @@
-"""DescribeGroups, v0 to v6: state and members of classic groups. A group that is not there is dead."""
+"""DescribeGroups, v0 to v6: state and members of classic groups. A group that is not there, or no such, is dead."""
 
 from typing import TYPE_CHECKING
 
@@ -34,12 +34,12 @@ def _answer(broker: "Broker", group_id: str, version: int) -> DescribedGroup:
     if isinstance(shard, ErrorCode):
         return DescribedGroup(shard, group_id=group_id)
     group = shard.machine.groups.get(group_id)
-    if group is not None:
+    if isinstance(group, ClassicGroup):
         return _described(group)
     if version < NOT_FOUND_FROM:
         return DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
-    message = f"Group {group_id} not found."
-    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, message, group_id, State.DEAD.value)
+    found = "Group {} not found." if group is None else "Group {} is not a classic group."
+    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, found.format(group_id), group_id, State.DEAD.value)
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:

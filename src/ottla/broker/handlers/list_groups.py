@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.context import Context
+from ottla.groups.classic import CONSUMER, ClassicGroup
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
@@ -19,10 +20,11 @@ def handle(broker: "Broker", request: ListGroupsRequest, context: Context) -> Li
     for shard in broker.groups.shards():
         if isinstance(shard, ErrorCode):
             return ListGroupsResponse(error_code=shard)
-        if types and CLASSIC not in types:
-            continue
         for group in shard.machine.groups.values():
+            kind, protocol = (CONSUMER, CONSUMER)
+            if isinstance(group, ClassicGroup):
+                kind, protocol = CLASSIC, group.protocol_type or ""
             state = group.state.value
-            if not states or state.lower() in states:
-                groups.append(ListedGroup(group.group_id, group.protocol_type or "", state, CLASSIC))
+            if (not states or state.lower() in states) and (not types or kind in types):
+                groups.append(ListedGroup(group.group_id, protocol, state, kind))
     return ListGroupsResponse(groups=groups)

@@ -1,0 +1,56 @@
+"""What groups of the consumer protocol need to know of the cluster, in their own words.
+
+Owns: the port. The broker implements it on the cluster's image.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+
+class Topic(NamedTuple):
+    """A topic as assignments see it."""
+
+    name: str
+    topic_id: bytes
+    partitions: int
+    racks: tuple[frozenset[str], ...] = ()
+    """Of each partition: the racks of its replicas."""
+
+
+class Cluster(Protocol):
+    """Topics and the settings of groups, as they are now."""
+
+    @property
+    def version(self) -> int:
+        """Grows whenever a topic may have changed."""
+        ...
+
+    def topic(self, name: str) -> Topic | None: ...
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None: ...
+
+    def names(self) -> Iterable[str]:
+        """Of all topics."""
+        ...
+
+    def group_settings(self, group_id: str) -> Mapping[str, str]:
+        """What is set on this group alone."""
+        ...
+
+
+class NoTopics:
+    """A cluster without topics."""
+
+    version = 0
+
+    def topic(self, name: str) -> Topic | None:
+        return None
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        return None
+
+    def names(self) -> Iterable[str]:
+        return ()
+
+    def group_settings(self, group_id: str) -> Mapping[str, str]:
+        return {}
