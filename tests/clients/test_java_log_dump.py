@@ -16,7 +16,6 @@ from support.topics import create_topic, fill
 
 COMPLAINTS = (
     "Mismatches in",
-    "Non-consecutive",
     "Found timestamp",
     "Found out of order",
     "Exception",

@@ -17,6 +17,7 @@ from support.brokers import Broker
 from support.messages import ZERO_ID, Answer, Fields
 from support.processes import until
 from support.raw import ConnectionClosed, RawConnection
+from support.topics import create_topic, write
 
 CLOSED: Answer = {"the broker": "closed the connection"}
 UNKNOWN_ID = uuid.uuid5(uuid.NAMESPACE_DNS, "no such topic")
@@ -32,6 +33,9 @@ class Side:
         self.answers: list[Answer] = []
         self.topic_ids: dict[uuid.UUID, str] = {ZERO_ID: "no id", UNKNOWN_ID: "an id nobody has"}
         self.producer_ids: list[int] = []
+        self.members: dict[str, str] = {}  # the ids of a group's members by what the case calls them
+        self.generation = -1  # the group's newest
+        self.kept: list[RawConnection] = []  # connections that stay open until the case ends
         self.started = int(time.time() * 1000)
         self._connection: RawConnection | None = None
 
@@ -62,7 +66,7 @@ class Side:
             self._connection.send(api, version, fields, answered=answered)
             return self._connection.receive() if answered else None
         except (ConnectionClosed, BrokenPipeError):
-            self.close()
+            self._disconnect()
             return CLOSED
 
     def send_frame(self, frame: bytes) -> bytes | None:
@@ -81,31 +85,23 @@ class Side:
         assert answer is not CLOSED, f"{self.broker.name} closed the connection on {api} {version}: {fields}"
         return answer
 
-    def close(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def close(self) -> None:
+        self._disconnect()
+        for connection in self.kept:
+            connection.close()
 
     # What cases start from
 
     def create(self, short: str, partitions: int = 1, **configs: str) -> None:
         """A topic that is ready to be used. Settings by keyword, with underscores for dots."""
-        topic = {
-            "name": self.name(short),
-            "num_partitions": partitions,
-            "replication_factor": 1,
-            "configs": [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()],
-        }
-        answer = self.ask("create_topics", 7, topics=[topic], timeout=10_000)
-        outcome = answer["topics"][0]
-        assert outcome["error_code"] == "none", f"{self.broker.name}: {outcome}"
-        self.topic_ids[outcome["topic_id"]] = f"id of {self.name(short)}"
-        until(lambda: self._leads(short, partitions), f"{self.name(short)} has leaders on {self.broker.name}")
-
-    def _leads(self, short: str, partitions: int) -> bool:
-        asked = [{"partition_index": number, "timestamp": -1} for number in range(partitions)]
-        answer = self.ask("list_offsets", 7, replica_id=-1, topics=[{"name": self.name(short), "partitions": asked}])
-        return all(row["error_code"] == "none" for row in answer["topics"][0]["partitions"])
+        settings = {name.replace("_", "."): value for name, value in configs.items()}
+        identifier = create_topic(self.broker, self.name(short), partitions, settings)
+        self.topic_ids[identifier] = f"id of {self.name(short)}"
 
     def settle(self) -> None:
         """Wait until the broker serves all that its controller has decided so far: metadata arrives in order."""
@@ -113,12 +109,7 @@ class Side:
 
     def produce(self, short: str, *batches: bytes, partition: int = 0) -> None:
         for data in batches:
-            rows = [{"index": partition, "records": data}]
-            answer = self.ask(
-                "produce", 9, acks=-1, timeout=10_000, topic_data=[{"name": self.name(short), "partition_data": rows}]
-            )
-            outcome = answer["responses"][0]["partition_responses"][0]
-            assert outcome["error_code"] == "none", f"{self.broker.name}: {outcome}"
+            write(self.broker, self.name(short), data, partition)
 
     def create_kept(self, short: str, partitions: int = 1, **configs: str) -> None:
         """A topic whose records stay although their timestamps are those of long ago."""
@@ -163,6 +154,12 @@ class Side:
         if identifier not in self.producer_ids:
             self.producer_ids.append(identifier)
         return f"<producer {self.producer_ids.index(identifier)}>"
+
+    def member_text(self, text: str) -> str:
+        """A text in which the members of groups have the names the case gives them."""
+        for short, identifier in self.members.items():
+            text = text.replace(identifier, f"<member {short}>")
+        return text
 
     def moment(self, timestamp: int, tolerance: int = 5_000) -> int | str:
         return "<now>" if self.started - tolerance <= timestamp <= time.time() * 1000 + tolerance else timestamp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 
 from support.batches import Rec, batch, read_batches
@@ -10,8 +11,8 @@ from support.processes import until
 from support.raw import RawConnection
 
 
-def create_topic(broker: Broker, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-    """A topic all of whose partitions are ready to be written."""
+def create_topic(broker: Broker, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> uuid.UUID:
+    """A topic all of whose partitions are ready to be written; answers its id."""
     rows = [{"name": key, "value": value} for key, value in (configs or {}).items()]
     topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": rows}
     with RawConnection(broker.host, broker.port) as connection:
@@ -23,12 +24,19 @@ def create_topic(broker: Broker, name: str, partitions: int = 1, configs: Mappin
             answer = connection.ask("list_offsets", 7, replica_id=-1, topics=[{"name": name, "partitions": asked}])
             return all(row["error_code"] == "none" for row in answer["topics"][0]["partitions"])
 
-        until(ready, f"{name} is ready")
+        until(ready, f"{name} is ready on {broker.name}")
+    identifier: uuid.UUID = outcome["topic_id"]
+    return identifier
 
 
 def fill(broker: Broker, name: str, records: Sequence[Rec], partition: int = 0, compression: str = "none") -> None:
     """One batch of records."""
-    rows = [{"index": partition, "records": batch(records, compression)}]
+    write(broker, name, batch(records, compression), partition)
+
+
+def write(broker: Broker, name: str, data: bytes, partition: int = 0) -> None:
+    """A batch that must be accepted."""
+    rows = [{"index": partition, "records": data}]
     with RawConnection(broker.host, broker.port) as connection:
         answer = connection.ask(
             "produce", 9, acks=-1, timeout=10_000, topic_data=[{"name": name, "partition_data": rows}]
@@ -38,11 +46,12 @@ def fill(broker: Broker, name: str, records: Sequence[Rec], partition: int = 0, 
 
 
 def values_of(broker: Broker, name: str, partition: int = 0) -> list[bytes | None]:
-    """Every value stored in a partition, read without a client."""
+    """Every value stored in a partition."""
     return [record.value for record in records_of(broker, name, partition)]
 
 
 def records_of(broker: Broker, name: str, partition: int = 0) -> list[Rec]:
+    """Every record stored in a partition, read without a client."""
     row = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 24}
     with RawConnection(broker.host, broker.port) as connection:
         answer = connection.ask(
