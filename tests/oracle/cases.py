@@ -30,6 +30,17 @@ VERSIONS: dict[str, range] = {
     "describe_producers": range(1),
     "list_config_resources": range(2),
     "describe_topic_partitions": range(1),
+    "find_coordinator": range(7),
+    "join_group": range(10),
+    "sync_group": range(6),
+    "heartbeat": range(5),
+    "leave_group": range(6),
+    "offset_commit": range(2, 11),
+    "offset_fetch": range(1, 11),
+    "offset_delete": range(1),
+    "list_groups": range(6),
+    "describe_groups": range(7),
+    "delete_groups": range(3),
 }
 
 FieldsOf = Callable[[Side], Fields]

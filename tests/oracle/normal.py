@@ -37,9 +37,11 @@ _BY_FIELD: dict[str, Normal] = {
     "finalized_features_epoch": lambda side, value: "<epoch>" if value >= 0 else value,
 }
 _SORTED_BY = ("name", "topic", "topic_name", "resource_name", "partition_index", "index", "partition", "api_key",
-              "node_id", "broker_id", "log_dir", "config_name")  # fmt: skip
+              "node_id", "broker_id", "log_dir", "config_name", "group_id", "member_id", "transactional_id", "topic_id",
+              "producer_id")  # fmt: skip
 _TIMES = re.compile(r"\b1\d{12}\b")  # times in a sentence
 _FOR_EVER_AGO = re.compile(r"-92233702\d{11}\b")  # now less the longest time there is
+_UUID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")  # the made-up part of a member's id
 _ORDER_MATTERS = {"records", "replica_nodes", "isr_nodes", "synonyms", "replicas"}
 
 
@@ -64,6 +66,7 @@ def normal(side: Side, value: Any, field: str = "") -> Any:
 def _text(side: Side, value: str) -> str:
     for directory in side.broker.directories:
         value = value.replace(str(directory), "<directory>")
+    value = _UUID.sub("<uuid>", side.member_text(value))
     value = _FOR_EVER_AGO.sub("<for ever ago>", value)
     value = _TIMES.sub(lambda found: str(side.moment(int(found[0]), 7_200_000)), value)
     return value.replace(str(side.broker.port), "<port>")

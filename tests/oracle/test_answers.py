@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from oracle import cases_configs, cases_reading, cases_topics, cases_writing
+from oracle import cases_configs, cases_groups, cases_offsets, cases_reading, cases_topics, cases_writing
 from oracle.cases import Case, Step
 from oracle.differences import allow
 from oracle.normal import normal
@@ -29,6 +29,8 @@ CASES: tuple[Case, ...] = (
     *cases_writing.CASES,
     *cases_reading.CASES,
     *cases_configs.CASES,
+    *cases_groups.CASES,
+    *cases_offsets.CASES,
 )
 
 
@@ -67,7 +69,8 @@ def _only_own(side: Side, answer: Any) -> Any:
 def _is_own(side: Side, row: Any) -> bool:
     if not isinstance(row, dict):
         return True
-    name = row.get("name") or row.get("topic") or row.get("resource_name")
+    names = ("name", "topic", "resource_name", "group_id", "transactional_id")
+    name = next((row[key] for key in names if row.get(key)), None)
     return not isinstance(name, str) or name.startswith(side.prefix)
 
 
