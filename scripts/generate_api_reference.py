@@ -30,7 +30,6 @@ ApiVersions that they are missing and do without or say so.
 """
 
 BETWEEN_NODES = "nodes talk to each other with it, and there is one node so far"
-TRANSACTIONS = "transactions come with a later version"
 SECURITY = "authentication, authorization and quotas come with a later version"
 CLUSTER = "clusters of several nodes come with a later version"
 SHARE = "share groups are not planned"
@@ -38,8 +37,6 @@ STREAMS = "the streams protocol is not planned: stream processing on ottla is Sp
 TELEMETRY = "clients' telemetry is not collected"
 
 REASONS = {
-    "AddOffsetsToTxn": TRANSACTIONS,
-    "AddPartitionsToTxn": TRANSACTIONS,
     "AddRaftVoter": CLUSTER,
     "AllocateProducerIds": BETWEEN_NODES,
     "AlterClientQuotas": SECURITY,
@@ -58,27 +55,22 @@ REASONS = {
     "DescribeAcls": SECURITY,
     "DescribeClientQuotas": SECURITY,
     "DescribeDelegationToken": SECURITY,
-    "DescribeTransactions": TRANSACTIONS,
     "DescribeUserScramCredentials": SECURITY,
     "ElectLeaders": CLUSTER,
     "EndQuorumEpoch": BETWEEN_NODES,
-    "EndTxn": TRANSACTIONS,
     "Envelope": BETWEEN_NODES,
     "ExpireDelegationToken": SECURITY,
     "FetchSnapshot": BETWEEN_NODES,
     "GetTelemetrySubscriptions": TELEMETRY,
     "ListPartitionReassignments": CLUSTER,
-    "ListTransactions": TRANSACTIONS,
     "PushTelemetry": TELEMETRY,
     "RemoveRaftVoter": CLUSTER,
     "RenewDelegationToken": SECURITY,
     "SaslAuthenticate": SECURITY,
     "SaslHandshake": SECURITY,
-    "TxnOffsetCommit": TRANSACTIONS,
     "UnregisterBroker": CLUSTER,
     "UpdateRaftVoter": BETWEEN_NODES,
     "Vote": BETWEEN_NODES,
-    "WriteTxnMarkers": TRANSACTIONS,
 }
 
 

@@ -35,6 +35,13 @@ HANDLED = (
     "delete_groups",
     "consumer_group_heartbeat",
     "consumer_group_describe",
+    "add_partitions_to_txn",
+    "add_offsets_to_txn",
+    "end_txn",
+    "txn_offset_commit",
+    "write_txn_markers",
+    "list_transactions",
+    "describe_transactions",
 )
 """Modules of `broker.handlers` that serve an API each, beside Produce and Fetch."""
 

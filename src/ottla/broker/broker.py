@@ -24,6 +24,7 @@ from ottla.broker.partitions import PartitionTable
 from ottla.broker.ports import Controller
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.publisher import Publisher
+from ottla.broker.transaction_host import TransactionHost
 from ottla.broker.upkeep import Upkeep
 from ottla.broker.waiting_room import WaitingRoom
 from ottla.log.files import StorageFailure, World
@@ -83,6 +84,7 @@ class Broker:
             self, self.values.integer("socket.request.max.bytes"), self.values.integer("queued.max.requests")
         )
         self.groups = GroupHost(self)
+        self.transactions = TransactionHost(self)
         self.publisher = Publisher(self)
         self.producer_ids = ProducerIds(controller, node_id)
         self.upkeep = Upkeep(self)
@@ -161,6 +163,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Finish what is in progress, close the connections, flush and close the logs."""
+        await self.transactions.stop()
         await self.groups.stop()
         await self.dispatcher.drain(DRAIN_SECONDS)
         await self.upkeep.stop()

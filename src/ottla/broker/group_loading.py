@@ -1,6 +1,7 @@
 """Reading a partition of `__consumer_offsets` back into a machine."""
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ottla.broker.machine_loading import Latest, apply_all, read_back
@@ -27,8 +28,15 @@ class Replay(Latest):
         facts.sort(key=lambda fact: isinstance(fact, OffsetFact) * 2 + (not isinstance(fact, GroupFact)))
         return facts
 
+    def pending(self) -> Iterator[tuple[int, OffsetFact]]:
+        """Offsets of transactions that are still open, with their producers."""
+        for producer_id, key, value in self.waiting():
+            fact = _read(key, value)
+            if isinstance(fact, OffsetFact):
+                yield producer_id, fact
 
-def _read(key: bytes, value: bytes) -> Fact | None:
+
+def _read(key: bytes, value: bytes | None) -> Fact | None:
     try:
         return read(key, value)
     except BadRecord as problem:
@@ -42,4 +50,6 @@ async def load(broker: "Broker", partition: Partition, machine: GroupMachine) ->
     if not await read_back(broker, partition, replay, broker.values.integer("offsets.load.buffer.size")):
         return False
     await apply_all(machine.apply, await broker.run_blocking(replay.facts))
+    for producer_id, fact in replay.pending():
+        machine.offsets.pending.note(producer_id, fact)
     return partition.log is not None

@@ -1,14 +1,15 @@
 """One led partition of `__consumer_offsets` and the machine of the groups it holds."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.group_cluster import ImageCluster
-from ottla.broker.machine_shard import Decided, MachineShard, read_clock
+from ottla.broker.machine_shard import Decided, MachineShard, Writer, read_clock
 from ottla.broker.partitions import Partition
 from ottla.groups.decision import Limits
-from ottla.groups.facts import Fact
+from ottla.groups.facts import Fact, OffsetFact
 from ottla.groups.machine import GroupMachine
 from ottla.groups.records import written
 from ottla.wire.schema import Message
@@ -26,6 +27,19 @@ class GroupShard(MachineShard[Fact, Message]):
         self.machine = GroupMachine(limits, broker.world.random, read_clock(broker), ImageCluster(broker))
         compression = broker.values.integer("offsets.topic.compression.codec")
         super().__init__(broker, partition, self.machine, written, compression)
+
+    def _apply(self, facts: Sequence[Fact], writer: Writer | None) -> None:
+        if writer is None:
+            super()._apply(facts, writer)
+            return
+        for fact in facts:
+            assert isinstance(fact, OffsetFact)
+            self.machine.offsets.pending.note(writer.producer_id, fact)
+
+    def end_transaction(self, producer_id: int, commit: bool) -> None:
+        """The end of a producer's transaction is in the log: its offsets hold from now on, or never."""
+        for fact in self.machine.offsets.pending.end(producer_id, commit):
+            self.machine.apply(fact)
 
     def _carry_out_due(self, decision: Decided[Fact, Message]) -> None:
         if decision.group is None and decision.aftermath is None:  # type: ignore[attr-defined]

@@ -130,6 +130,17 @@ class MachineShard(Generic[F, R]):
 
     def _store(self, facts: Sequence[F], writer: Writer | None = None) -> ErrorCode:
         """Append them as one batch and apply them."""
+        error = self._append(facts, writer)
+        if error == ErrorCode.NONE:
+            self._apply(facts, writer)
+        return error
+
+    def _apply(self, facts: Sequence[F], writer: Writer | None) -> None:
+        apply = self._machine.apply
+        for fact in facts:
+            apply(fact)
+
+    def _append(self, facts: Sequence[F], writer: Writer | None) -> ErrorCode:
         log = self.partition.log
         if log is None:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -156,9 +167,6 @@ class MachineShard(Generic[F, R]):
             return outcome.error
         log.high_watermark = log.end_offset
         self._broker.waiting.nudge(self.partition)
-        apply = self._machine.apply
-        for fact in facts:
-            apply(fact)
         return ErrorCode.NONE
 
     def _after_flush(self, decision: Decided[F, R], refused: Callable[[ErrorCode], R]) -> "asyncio.Future[R] | None":

@@ -151,12 +151,14 @@ class Publisher:
         partition = Partition(place.name, place.topic_id, epoch, log)
         broker.partitions.add(partition)
         broker.groups.led(partition)
+        broker.transactions.led(partition)
 
     def _remove(self, topic_id: bytes) -> None:
         broker = self._broker
         going = broker.partitions.remove_topic(topic_id)
         if going:
             broker.groups.removed(going[0].name.topic)
+            broker.transactions.removed(going[0].name.topic)
         for partition in going:
             if partition.log is not None:
                 broker.upkeep.forget(partition.name)

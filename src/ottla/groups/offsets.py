@@ -11,6 +11,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import NO_TOPIC_ID
 from ottla.groups.facts import NO_EXPIRY, Fact, OffsetFact, StoredOffset
 from ottla.groups.group import Group
+from ottla.groups.pending_offsets import PendingOffsets
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -35,6 +36,8 @@ class OffsetTable:
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[str, Partitions]] = {}
+        self.pending = PendingOffsets()
+        """Those of open transactions."""
 
     def get(self, group_id: str, topic: str, partition: int) -> StoredOffset | None:
         return self._by_group.get(group_id, _NOTHING).get(topic, {}).get(partition)
@@ -47,6 +50,8 @@ class OffsetTable:
 
     def apply(self, fact: OffsetFact) -> None:
         group_id, topic, partition, committed = fact
+        if self.pending:
+            self.pending.outlive(group_id, topic, partition)
         if committed is not None:
             topics = self._by_group.get(group_id)
             if topics is None:
@@ -98,16 +103,18 @@ class OffsetTable:
     def all_of(self, group_id: str) -> list[Fact]:
         """What makes all offsets of a group go."""
         topics = self._by_group.get(group_id, _NOTHING)
-        return [OffsetFact(group_id, topic, index, None) for topic, held in topics.items() for index in held]
+        going: list[Fact] = [OffsetFact(group_id, name, index, None) for name, held in topics.items() for index in held]
+        return going + self.pending.of_group(group_id)
 
     def of_topics(self, names: Collection[str]) -> list[Fact]:
         """What makes every group's offsets of topics that are gone go."""
-        return [
+        going: list[Fact] = [
             OffsetFact(group_id, topic, index, None)
             for group_id, topics in self._by_group.items()
             for topic in names
             for index in topics.get(topic, ())
         ]
+        return going + self.pending.of_topics(names)
 
     def expired(self, group: Group, wall_ms: int, retention_ms: int) -> tuple[list[Fact], bool]:
         """What makes expired offsets of a group go, and whether it then has none."""
@@ -119,7 +126,8 @@ class OffsetTable:
                 continue
             for index, committed in held.items():
                 base_ms = group.expiry_base_ms(committed)
-                if base_ms is None or not _is_expired(committed, base_ms, wall_ms, retention_ms):
+                held_open = self.pending.holds(group.group_id, topic, index)
+                if held_open or base_ms is None or not _is_expired(committed, base_ms, wall_ms, retention_ms):
                     left += 1
                 else:
                     facts.append(OffsetFact(group.group_id, topic, index, None))

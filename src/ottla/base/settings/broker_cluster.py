@@ -2,7 +2,7 @@
 
 from ottla.base.settings.bounds import ListOf, Range, Servers, Voters
 from ottla.base.settings.kinds import Kind, Scope, Setting
-from ottla.base.settings.reasons import JAVA, QUORUM, REPL, TXN
+from ottla.base.settings.reasons import ADDING, JAVA, QUORUM, REPL, TWO_PHASE
 
 BOOLEAN = Kind.BOOLEAN
 STRING = Kind.STRING
@@ -110,32 +110,32 @@ CLUSTER_SETTINGS: tuple[Setting, ...] = (
     Setting("replica.socket.receive.buffer.bytes", INT, "65536",
             "Kernel receive buffer of a follower's connections.", no_effect=REPL),
     Setting("transaction.max.timeout.ms", INT, "900000",
-            "The longest transaction time-out a producer may ask for.", check=Range(1), no_effect=TXN),
+            "The longest transaction time-out a producer may ask for.", check=Range(1)),
     Setting("transactional.id.expiration.ms", INT, "604800000",
-            "A transactional id silent for this long is forgotten.", check=Range(1), no_effect=TXN),
+            "A transactional id silent for this long is forgotten.", check=Range(1)),
     Setting("transaction.state.log.num.partitions", INT, "50",
-            "Partitions of `__transaction_state`; to be settled before its first use.", check=Range(1), no_effect=TXN),
+            "Partitions of `__transaction_state`; to be settled before its first use.", check=Range(1)),
     Setting("transaction.state.log.replication.factor", SHORT, "3",
-            "Replicas of `__transaction_state`.", check=Range(1), no_effect=TXN),
+            "Replicas of `__transaction_state`.", check=Range(1)),
     Setting("transaction.state.log.min.isr", INT, "2",
-            "In-sync replicas `__transaction_state` needs for a write.", check=Range(1), no_effect=TXN),
+            "In-sync replicas `__transaction_state` needs for a write.", check=Range(1), no_effect=REPL),
     Setting("transaction.state.log.segment.bytes", INT, "104857600",
-            "Segment size of `__transaction_state`.", check=Range(1), no_effect=TXN),
+            "Segment size of `__transaction_state`.", check=Range(1)),
     Setting("transaction.state.log.load.buffer.size", INT, "5242880",
-            "Bytes read at a time when a coordinator loads its transactions.", check=Range(1), no_effect=TXN),
+            "Bytes read at a time when a coordinator loads its transactions.", check=Range(1)),
     Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, "10000",
-            "How often transactions past their time-out are aborted.", check=Range(1), no_effect=TXN),
+            "How often transactions past their time-out are aborted.", check=Range(1)),
     Setting("transaction.remove.expired.transaction.cleanup.interval.ms", INT, "3600000",
-            "How often forgotten transactional ids are removed.", check=Range(1), no_effect=TXN),
+            "How often forgotten transactional ids are removed.", check=Range(1)),
     Setting("transaction.partition.verification.enable", BOOLEAN, "true",
             "Whether a transactional write first checks that its partition belongs to the transaction.",
-            CLUSTER, no_effect=TXN),
+            CLUSTER),
     Setting("transaction.two.phase.commit.enable", BOOLEAN, "false",
-            "Whether an outside coordinator may hold transactions open.", no_effect=TXN),
+            "Whether an outside coordinator may hold transactions open.", no_effect=TWO_PHASE),
     Setting("add.partitions.to.txn.retry.backoff.ms", INT, "20",
             "First pause before the broker asks again to add a partition to a transaction.",
-            check=Range(1), no_effect=TXN),
+            check=Range(1), no_effect=ADDING),
     Setting("add.partitions.to.txn.retry.backoff.max.ms", INT, "100",
-            "The longest such pause.", check=Range(0), no_effect=TXN),
+            "The longest such pause.", check=Range(0), no_effect=ADDING),
 )
 # fmt: on

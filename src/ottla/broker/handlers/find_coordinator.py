@@ -1,7 +1,7 @@
-"""FindCoordinator, v0 to v6: which broker coordinates a group.
+"""FindCoordinator, v0 to v6: which broker coordinates a group or a transactional id.
 
-The first question makes `__consumer_offsets`; the answer waits for that, where Kafka lets the client ask again.
-Coordinators of transactions are not available, which clients may try again; there are none of share groups.
+The first question makes the internal topic; the answer waits for that, where Kafka lets the client ask again. There are
+no coordinators of share groups.
 """
 
 from collections.abc import Coroutine
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.context import Context
-from ottla.broker.group_host import OFFSETS_TOPIC
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.group_host import GroupHost
+    from ottla.broker.transaction_host import TransactionHost
 
 GROUP = 0
 TRANSACTION = 1
@@ -29,15 +30,22 @@ MALFORMED = (
 def handle(
     broker: "Broker", request: FindCoordinatorRequest, context: Context
 ) -> FindCoordinatorResponse | Coroutine[Any, Any, FindCoordinatorResponse]:
-    if request.key_type == GROUP and not broker.groups.topic_exists:
-        return _answer_with_topic(broker, request, context)
+    host = _host(broker, request.key_type)
+    if host is not None and not host.topic_exists:
+        return _answer_with_topic(host, broker, request, context)
     return _answer(broker, request, context)
 
 
+def _host(broker: "Broker", kind: int) -> "GroupHost | TransactionHost | None":
+    if kind == GROUP:
+        return broker.groups
+    return broker.transactions if kind == TRANSACTION else None
+
+
 async def _answer_with_topic(
-    broker: "Broker", request: FindCoordinatorRequest, context: Context
+    host: "GroupHost | TransactionHost", broker: "Broker", request: FindCoordinatorRequest, context: Context
 ) -> FindCoordinatorResponse:
-    await broker.groups.create_topic()
+    await host.create_topic()
     return _answer(broker, request, context)
 
 
@@ -63,14 +71,14 @@ def _message(error: int) -> str:
 
 
 def _found(broker: "Broker", kind: int, key: str, context: Context) -> Coordinator:
-    if kind not in (GROUP, TRANSACTION):
+    machines = _host(broker, kind)
+    if machines is None:
         return _nobody(key, ErrorCode.INVALID_REQUEST, "" if kind == SHARE else MALFORMED)
-    if kind == GROUP:
-        partition = broker.image.partition(OFFSETS_TOPIC, broker.groups.partition_of(key))
-        leader = -1 if partition is None else partition.leader
-        for node_id, host, port, _ in broker.nodes(context.listener):
-            if node_id == leader:
-                return Coordinator(key=key, node_id=node_id, host=host, port=port)
+    partition = broker.image.partition(machines.plan.name, machines.partition_of(key))
+    leader = -1 if partition is None else partition.leader
+    for node_id, host, port, _ in broker.nodes(context.listener):
+        if node_id == leader:
+            return Coordinator(key=key, node_id=node_id, host=host, port=port)
     return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 

@@ -1,7 +1,7 @@
 """OffsetFetch, v1 to v10: how far groups have come.
 
 Up to v7 a request is of one group and its answer lies at the top level; from v8 on there are several; from v10 on
-topics are named by their ids. Without transactions every committed offset is stable.
+topics are named by their ids. Where stable offsets are required, those that an open transaction may change are refused.
 """
 
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from ottla.wire.messages.offset_fetch import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.groups.pending_offsets import PendingOffsets
 
 SEVERAL_FROM = 8
 BY_ID_FROM = 10
@@ -31,7 +32,8 @@ GROUP_ERROR_FROM = 2
 def handle(broker: "Broker", request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
     by_id = context.version >= BY_ID_FROM
     if context.version >= SEVERAL_FROM:
-        return OffsetFetchResponse(groups=[_fetched(broker, group, by_id) for group in request.groups])
+        stable = request.require_stable
+        return OffsetFetchResponse(groups=[_fetched(broker, group, by_id, stable) for group in request.groups])
     topics = None
     if request.topics is not None:
         topics = [
@@ -39,10 +41,28 @@ def handle(broker: "Broker", request: OffsetFetchRequest, context: Context) -> O
             for topic in request.topics
         ]
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    return _as_one_group(_fetched(broker, group, by_id), group, context.version)
+    return _as_one_group(_fetched(broker, group, by_id, request.require_stable), group, context.version)
 
 
-def _fetched(broker: "Broker", group: OffsetFetchRequestGroup, by_id: bool) -> OffsetFetchResponseGroup:
+def _fetched(broker: "Broker", group: OffsetFetchRequestGroup, by_id: bool, stable: bool) -> OffsetFetchResponseGroup:
+    answer = _found(broker, group, by_id)
+    shard = broker.groups.shard(group.group_id)
+    if stable and not isinstance(shard, ErrorCode) and shard.machine.offsets.pending:
+        _refuse_unstable(answer, shard.machine.offsets.pending)
+    return answer
+
+
+def _refuse_unstable(answer: OffsetFetchResponseGroup, pending: "PendingOffsets") -> None:
+    for topic in answer.topics:
+        topic.partitions = [
+            OffsetFetchResponsePartitions(partition.partition_index, -1, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            if pending.holds(answer.group_id, topic.name, partition.partition_index)
+            else partition
+            for partition in topic.partitions
+        ]
+
+
+def _found(broker: "Broker", group: OffsetFetchRequestGroup, by_id: bool) -> OffsetFetchResponseGroup:
     shard = broker.groups.shard(group.group_id)
     if isinstance(shard, ErrorCode):
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=shard)

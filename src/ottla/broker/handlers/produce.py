@@ -19,6 +19,7 @@ from ottla.wire.produce import PartitionResult, ProduceRequest, read_request, wr
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.transaction_admission import Admission, Refused
 
 _SIZE = Struct(">i")
 _new = tuple.__new__  # half the time of a named tuple's own constructor
@@ -72,6 +73,11 @@ def append(
     now_ms = broker.clock.now_ms()
     find = broker.partitions.find
     grown: list[Partition] = []
+    admission = None
+    if request.transactional_id is not None:
+        admission = _admitted(broker, request, version)
+        if admission.unflushed is not None:
+            unflushed.append(admission.unflushed)
     for topic, parts in request.topics:
         results: list[PartitionResult] = []
         for index, records in parts:
@@ -87,9 +93,9 @@ def append(
                 continue
             odd = _ODD[records[_FLAGS]] if len(records) > _FLAGS else ErrorCode.NONE
             if odd:
-                odd = _refusal(odd, request.transactional_id, version)
-                if odd:
-                    results.append(PartitionResult(index, odd, -1, -1, -1))
+                refusal = _refusal(odd, admission, partition, version)
+                if refusal is not None:
+                    results.append(PartitionResult(index, refusal[0], -1, -1, -1, refusal[1]))
                     continue
             log = partition.log
             if log is None:
@@ -115,12 +121,21 @@ def append(
     return answers, unflushed
 
 
-def _refusal(odd: ErrorCode, transactional_id: str | None, version: int) -> ErrorCode:
+def _admitted(broker: "Broker", request: ProduceRequest, version: int) -> "Admission":
+    from ottla.broker.transaction_admission import admit
+
+    return admit(broker, request, version)
+
+
+def _refusal(
+    odd: ErrorCode, admission: "Admission | None", partition: Partition, version: int
+) -> "Refused | tuple[ErrorCode, None] | None":
     """Whether a batch that is compressed by zstd, or part of a transaction, is refused for that."""
     if odd == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
-        return odd if version < FIRST_ZSTD else ErrorCode.NONE
-    # There is no transaction it could belong to: no transactional id has been given a producer id.
-    return odd if transactional_id is not None else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return (odd, None) if version < FIRST_ZSTD else None
+    if admission is None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None
+    return admission.refused.get(partition.name)
 
 
 def _empty(index: int) -> PartitionResult:

@@ -1,0 +1,45 @@
+"""DescribeTransactions, v0: what is known of transactional ids."""
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.context import Context
+from ottla.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: DescribeTransactionsRequest, context: Context) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[_described(broker, transactional_id) for transactional_id in request.transactional_ids]
+    )
+
+
+def _described(broker: "Broker", transactional_id: str) -> TransactionState:
+    if not transactional_id:
+        return TransactionState(ErrorCode.INVALID_REQUEST, transactional_id)
+    shard = broker.transactions.shard(transactional_id)
+    if isinstance(shard, ErrorCode):
+        return TransactionState(shard, transactional_id)
+    held = shard.machine.transactions.get(transactional_id)
+    if held is None:
+        return TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(held.partitions):
+        topics.setdefault(topic, []).append(index)
+    return TransactionState(
+        ErrorCode.NONE,
+        transactional_id,
+        held.state.title,
+        held.timeout_ms,
+        held.start_ms,
+        held.producer_id,
+        held.epoch,
+        [TopicData(topic, indexes) for topic, indexes in topics.items()],
+    )

@@ -1,0 +1,117 @@
+"""TxnOffsetCommit, v0 to v5: offsets of a group that are committed with a transaction, or not at all.
+
+The transaction must know of the group's partition: up to v4 the client has added it, from v5 on this does.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import ErrorCode
+from ottla.base.vocabulary import TopicPartition
+from ottla.broker.context import Context
+from ottla.broker.group_host import OFFSETS_TOPIC
+from ottla.broker.machine_shard import Writer
+from ottla.broker.transaction_admission import VERIFICATION, is_open, join
+from ottla.groups.decision import Decision
+from ottla.groups.offsets import commit_refused, committed_facts
+from ottla.groups.pending_offsets import pending_commit
+from ottla.transactions.decision import Producer
+from ottla.wire.messages.offset_commit import OffsetCommitResponse
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from ottla.wire.schema import Message
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.group_shard import GroupShard
+
+LOADING_FROM = 2
+"""The version whose clients know that a coordinator may be loading."""
+ABORTABLE_FROM = 4
+ADDS_FROM = 5
+
+Answer = TxnOffsetCommitResponse | Coroutine[Any, Any, TxnOffsetCommitResponse]
+Errors = dict[tuple[str, int], ErrorCode]
+
+
+def handle(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) -> Answer:
+    asked = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
+    unknown = {place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for place in asked if not _exists(broker, place)}
+    for topic in request.topics:
+        topic.partitions = [each for each in topic.partitions if (topic.name, each.partition_index) not in unknown]
+    request.topics = [topic for topic in request.topics if topic.partitions]
+    if not request.topics:
+        return _response(asked, unknown, context.version)
+    shard = broker.groups.shard(request.group_id)
+    error = shard if isinstance(shard, ErrorCode) else _join(broker, shard, request, context.version)
+    if isinstance(shard, ErrorCode) or error != ErrorCode.NONE:
+        return _response(asked, dict.fromkeys(asked, error) | unknown, context.version)
+    answer = _commit(shard, request)
+    if isinstance(answer, asyncio.Future):
+        return _response_later(answer, asked, unknown, context.version)
+    return _response(asked, _errors(answer) | unknown, context.version)
+
+
+def _exists(broker: "Broker", place: tuple[str, int]) -> bool:
+    return broker.image.partition(*place) is not None
+
+
+def _join(broker: "Broker", shard: "GroupShard", request: TxnOffsetCommitRequest, version: int) -> ErrorCode:
+    """Whether the group's partition is, or becomes, part of the transaction."""
+    adds = version >= ADDS_FROM
+    if not adds and not broker.values.boolean(VERIFICATION):
+        return ErrorCode.NONE
+    if is_open(shard.partition, request.producer_id, request.producer_epoch):
+        return ErrorCode.NONE
+    name = TopicPartition(OFFSETS_TOPIC, shard.partition.index)
+    producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
+    errors, _ = join(broker, producer, frozenset((name,)), adds)
+    error = errors.get(name, ErrorCode.NONE)
+    if error == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error == ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    if error == ErrorCode.CONCURRENT_TRANSACTIONS and not adds:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return error
+
+
+def _commit(shard: "GroupShard", request: TxnOffsetCommitRequest) -> "Message | asyncio.Future[Message] | None":
+    machine = shard.machine
+    error, commit = pending_commit(machine.groups.get(request.group_id), request)
+    if error != ErrorCode.NONE:
+        return commit_refused(commit, error)
+    facts, reply = committed_facts(commit, shard.now().wall_ms, machine.limits.metadata_bytes)
+    writer = Writer(request.producer_id, request.producer_epoch)
+    return shard.carry_out(Decision(reply, facts), lambda error: commit_refused(commit, error), writer)
+
+
+def _errors(answer: Message | None) -> Errors:
+    assert isinstance(answer, OffsetCommitResponse)
+    return {
+        (topic.name, partition.partition_index): ErrorCode(partition.error_code)
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
+
+
+async def _response_later(
+    answer: "asyncio.Future[Message]", asked: list[tuple[str, int]], unknown: Errors, version: int
+) -> TxnOffsetCommitResponse:
+    return _response(asked, _errors(await answer) | unknown, version)
+
+
+def _response(asked: list[tuple[str, int]], errors: Errors, version: int) -> TxnOffsetCommitResponse:
+    topics: dict[str, list[TxnOffsetCommitResponsePartition]] = {}
+    for name, index in asked:
+        error = errors.get((name, index), ErrorCode.NONE)
+        if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_FROM:
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        topics.setdefault(name, []).append(TxnOffsetCommitResponsePartition(index, error))
+    results = [TxnOffsetCommitResponseTopic(name, partitions) for name, partitions in topics.items()]
+    return TxnOffsetCommitResponse(topics=results)

@@ -1,0 +1,139 @@
+"""Whether transactional batches may be appended: the coordinator must know of their partitions.
+
+Owns: what Produce asks the coordinator: that a partition is part of the transaction (older clients have added it), or
+that it becomes part of it (newer clients leave that to the broker). Never knows: logs beyond who has a transaction open
+in them. Invariant: no batch begins a transaction in a partition that the coordinator would not end there.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.base.errors import ErrorCode
+from ottla.base.vocabulary import TopicPartition
+from ottla.broker.partitions import Partition
+from ottla.records.header import HEADER_SIZE, TRANSACTIONAL
+from ottla.transactions.decision import Producer
+from ottla.transactions.state import EPOCH_PER_TRANSACTION
+from ottla.wire.produce import ProduceRequest
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ottla.broker.broker import Broker
+    from ottla.broker.transaction_shard import TransactionShard
+    from ottla.transactions.decision import Outcome
+
+VERIFICATION = "transaction.partition.verification.enable"
+ABORTABLE_FROM = 11
+"""The version of Produce whose clients know that they should abort."""
+ADDS_FROM = 12
+"""The version of Produce that adds partitions to the transaction."""
+_PRODUCER = Struct(">qh")
+_PRODUCER_AT = 43
+_FLAGS_AT = 22
+
+_NOT_NOW = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+class Refused(NamedTuple):
+    error: ErrorCode
+    message: str | None = None
+
+
+class Admission(NamedTuple):
+    """What may not be appended, by partition, and a partition that is to be flushed with what may."""
+
+    refused: dict[TopicPartition, Refused]
+    unflushed: Partition | None = None
+
+
+class Client(NamedTuple):
+    """What decides how a client is told of a refusal."""
+
+    adds: bool
+    abortable: bool
+
+
+EVERYTHING = Admission({})
+
+
+def admit(broker: "Broker", request: ProduceRequest, version: int) -> Admission:
+    """Of a request with a transactional id."""
+    assert request.transactional_id is not None
+    client = Client(version >= ADDS_FROM, version >= ABORTABLE_FROM)
+    if not client.adds and not broker.values.boolean(VERIFICATION):
+        return EVERYTHING
+    batches = _transactional(broker, request)
+    producers = {credentials for credentials, _ in batches}
+    if len(producers) > 1:
+        refused = Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return Admission({partition.name: refused for _, partition in batches})
+    beginning = [partition.name for credentials, partition in batches if not is_open(partition, *credentials)]
+    if not beginning:
+        return EVERYTHING
+    producer = Producer(request.transactional_id, *batches[0][0])
+    errors, unflushed = join(broker, producer, frozenset(beginning), client.adds)
+    return Admission({name: _told(error, client) for name, error in errors.items()}, unflushed)
+
+
+def join(
+    broker: "Broker", producer: Producer, names: frozenset[TopicPartition], adds: bool
+) -> tuple[dict[TopicPartition, ErrorCode], Partition | None]:
+    """Add partitions to a producer's transaction, or see that they are in it: what the coordinator says against it.
+
+    Also a partition that is to be flushed before the producer may rely on that.
+    """
+    shard = broker.transactions.shard(producer.transactional_id)
+    if isinstance(shard, ErrorCode):
+        return dict.fromkeys(names, shard), None
+    if not adds:
+        errors = {name: shard.machine.verify(producer, name) for name in names}
+        return {name: error for name, error in errors.items() if error != ErrorCode.NONE}, None
+    decision = shard.machine.decide_add(producer, names, EPOCH_PER_TRANSACTION, shard.now())
+    error, unflushed = _added(shard, shard.ask(decision), decision.reply)
+    return ({} if error == ErrorCode.NONE else dict.fromkeys(names, error)), unflushed
+
+
+def _added(
+    shard: "TransactionShard", answer: "Outcome | asyncio.Future[Outcome]", decided: "Outcome | None"
+) -> tuple[ErrorCode, Partition | None]:
+    """What a step means to who cannot wait for it: the flush it waits for is then waited for with their own."""
+    if isinstance(answer, tuple):
+        return answer.error, None
+    assert decided is not None
+    return decided.error, shard.partition
+
+
+def _transactional(broker: "Broker", request: ProduceRequest) -> list[tuple[tuple[int, int], Partition]]:
+    """The transactional batches for partitions that are here: producer id and epoch, and where they go."""
+    batches = []
+    for topic, parts in request.topics:
+        for index, records in parts:
+            if records is None or len(records) < HEADER_SIZE or not records[_FLAGS_AT] & TRANSACTIONAL:
+                continue
+            partition = broker.partitions.find(topic, index)
+            if isinstance(partition, Partition) and not partition.internal:
+                batches.append((_PRODUCER.unpack_from(records, _PRODUCER_AT), partition))
+    return batches
+
+
+def is_open(partition: Partition, producer_id: int, epoch: int) -> bool:
+    """Whether a transaction of the producer has begun in a partition: then its coordinator knows."""
+    state = None if partition.log is None else partition.log.producers.state(producer_id)
+    return state is not None and state.transaction_first_offset >= 0 and state.epoch == epoch
+
+
+def _told(error: ErrorCode, client: Client) -> Refused:
+    """The coordinator's error as a producer of some age understands it."""
+    if error == ErrorCode.PRODUCER_FENCED:
+        return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+    if error == ErrorCode.TRANSACTION_ABORTABLE and not client.abortable:
+        return Refused(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
+    if error in _NOT_NOW or (error == ErrorCode.CONCURRENT_TRANSACTIONS and not client.adds):
+        message = "Unable to verify the partition has been added to the transaction. Underlying error: " + error.name
+        return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, message)
+    return Refused(error)

@@ -1,0 +1,267 @@
+"""Transactions as confluent-kafka (librdkafka), aiokafka and Kafka's own Java tools use them.
+
+It proves that what a transaction writes is seen whole or not at all, that offsets travel with it, that a second
+instance fences the first, and that a transaction outlives a crash of the broker until it is ended or times out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import aiokafka
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from support.brokers import Broker
+from support.processes import OttlaProcess, until
+from support.raw import RawConnection
+from support.topics import create_topic
+
+# The clients' own habits are not on trial here.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+SECONDS = 30.0
+StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]
+
+
+def transactional(broker: Broker, name: str, **settings: Any) -> Producer:
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": name, "linger.ms": 0, **named})
+    producer.init_transactions(SECONDS)
+    return producer
+
+
+def read(broker: Broker, topic: str, isolation: str = "read_committed", partitions: int = 1) -> list[str]:
+    """Everything that a reader of this isolation finds up to the end."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "isolation.level": isolation,
+        }
+    )
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+    found: list[str] = []
+    ends = 0
+    until_time = time.monotonic() + SECONDS
+    while ends < partitions:
+        assert time.monotonic() < until_time, found
+        message = consumer.poll(1.0)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            found.append((message.value() or b"").decode())
+        else:
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            ends += 1
+    consumer.close()
+    return found
+
+
+def crash(broker: Broker) -> None:
+    """kill -9 and a new start; where the broker under test is Kafka, a stop."""
+    if isinstance(broker, OttlaProcess):
+        broker.kill()
+    else:
+        broker.stop()
+    broker.start()
+
+
+def described(broker: Broker, name: str) -> Any:
+    with RawConnection(broker.host, broker.port) as connection:
+        answer = connection.ask("describe_transactions", 0, transactional_ids=[name])
+        return answer["transaction_states"][0]
+
+
+def test_what_a_transaction_wrote_is_seen_when_it_is_committed(broker: Broker) -> None:
+    create_topic(broker, "committed", 2)
+    producer = transactional(broker, "commits")
+    producer.begin_transaction()
+    for number in range(10):
+        producer.produce("committed", str(number), partition=number % 2)
+    producer.flush(SECONDS)
+    assert read(broker, "committed", partitions=2) == []
+    assert sorted(read(broker, "committed", "read_uncommitted", partitions=2)) == [str(number) for number in range(10)]
+    producer.commit_transaction(SECONDS)
+    assert sorted(read(broker, "committed", partitions=2)) == [str(number) for number in range(10)]
+
+
+def test_what_an_aborted_transaction_wrote_is_never_seen(broker: Broker) -> None:
+    create_topic(broker, "mixed")
+    producer = transactional(broker, "aborts")
+    for number in range(6):
+        producer.begin_transaction()
+        producer.produce("mixed", str(number))
+        producer.flush(SECONDS)
+        if number % 2:
+            producer.abort_transaction(SECONDS)
+        else:
+            producer.commit_transaction(SECONDS)
+    assert read(broker, "mixed") == ["0", "2", "4"]
+    assert read(broker, "mixed", "read_uncommitted") == [str(number) for number in range(6)]
+
+
+def test_a_waiting_reader_sees_a_commit_at_once(broker: Broker) -> None:
+    create_topic(broker, "awaited")
+    producer = transactional(broker, "awaited")
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": "waiting",
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 20_000,
+            "fetch.min.bytes": 1,
+        }
+    )
+    consumer.assign([TopicPartition("awaited", 0, 0)])
+    producer.begin_transaction()
+    producer.produce("awaited", "now")
+    producer.flush(SECONDS)
+    assert consumer.poll(1.0) is None
+    started = time.monotonic()
+    producer.commit_transaction(SECONDS)
+    message = consumer.poll(SECONDS)
+    assert message is not None
+    assert message.value() == b"now"
+    assert time.monotonic() - started < 5
+    consumer.close()
+
+
+def test_a_second_instance_fences_the_first(broker: Broker) -> None:
+    create_topic(broker, "fenced")
+    first = transactional(broker, "twice")
+    first.begin_transaction()
+    first.produce("fenced", "of the first")
+    first.flush(SECONDS)
+    second = transactional(broker, "twice")
+    first.produce("fenced", "too late")
+    with pytest.raises(KafkaException) as refused:
+        first.commit_transaction(SECONDS)
+    assert refused.value.args[0].fatal()
+    second.begin_transaction()
+    second.produce("fenced", "of the second")
+    second.commit_transaction(SECONDS)
+    assert read(broker, "fenced") == ["of the second"]
+
+
+def test_offsets_are_committed_with_the_transaction(broker: Broker) -> None:
+    create_topic(broker, "source")
+    create_topic(broker, "copies")
+    plain = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(10):
+        plain.produce("source", str(number))
+    plain.flush(SECONDS)
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "copier", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings, "enable.auto.commit": False, "isolation.level": "read_committed"})
+    consumer.subscribe(["source"])
+    producer = transactional(broker, "copier")
+    copied = 0
+    while copied < 10:
+        message = consumer.poll(SECONDS)
+        assert message is not None
+        assert message.error() is None, message.error()
+        producer.begin_transaction()
+        producer.produce("copies", message.value())
+        copied += 1
+        offsets = [TopicPartition("source", 0, copied)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), SECONDS)
+        producer.commit_transaction(SECONDS)
+    committed = consumer.committed([TopicPartition("source", 0)], SECONDS)
+    assert committed[0].offset == 10
+    consumer.close()
+    assert read(broker, "copies") == [str(number) for number in range(10)]
+
+
+def test_offsets_of_an_open_transaction_are_unstable_and_those_of_an_aborted_one_forgotten(broker: Broker) -> None:
+    create_topic(broker, "unstable")
+    producer = transactional(broker, "unstable")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "undecided"})
+    producer.begin_transaction()
+    offsets = [TopicPartition("unstable", 0, 7)]
+    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), SECONDS)
+    asked = [{"group_id": "undecided", "topics": [{"name": "unstable", "partition_indexes": [0]}]}]
+
+    def fetched(stable: bool) -> Any:
+        with RawConnection(broker.host, broker.port) as connection:
+            answer = connection.ask("offset_fetch", 8, groups=asked, require_stable=stable)
+        return answer["groups"][0]["topics"][0]["partitions"][0]
+
+    assert fetched(stable=True)["error_code"] == "unstable_offset_commit"
+    assert fetched(stable=False)["committed_offset"] == -1
+    producer.abort_transaction(SECONDS)
+    until(lambda: fetched(stable=True)["error_code"] == "none", "the offset is stable")
+    assert fetched(stable=True)["committed_offset"] == -1
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    wanted = [ConsumerGroupTopicPartitions("undecided", [TopicPartition("unstable", 0)])]
+    result = admin.list_consumer_group_offsets(wanted, require_stable=True)["undecided"].result(SECONDS)
+    assert result.topic_partitions[0].offset == -1001
+    consumer.close()
+
+
+async def test_aiokafka_commits_and_aborts(broker: Broker) -> None:
+    create_topic(broker, "aio")
+    producer = aiokafka.AIOKafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id="aio")
+    await producer.start()
+    try:
+        async with producer.transaction():
+            await producer.send_and_wait("aio", b"kept")
+        with contextlib.suppress(RuntimeError):
+            async with producer.transaction():
+                await producer.send_and_wait("aio", b"dropped")
+                raise RuntimeError("changed my mind")
+        async with producer.transaction():
+            await producer.send_and_wait("aio", b"kept too")
+            await producer.send_offsets_to_transaction({aiokafka.TopicPartition("aio", 0): 2}, "aio-group")
+    finally:
+        await producer.stop()
+    assert read(broker, "aio") == ["kept", "kept too"]
+    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="aio-group")
+    await consumer.start()
+    try:
+        assert await consumer.committed(aiokafka.TopicPartition("aio", 0)) == 2
+    finally:
+        await consumer.stop()
+
+
+def test_a_transaction_that_nobody_ends_is_aborted_by_its_time_out(start_broker: StartBroker) -> None:
+    quick = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    with start_broker(quick) as broker:
+        create_topic(broker, "left")
+        producer = transactional(broker, "left", transaction_timeout_ms=1_000)
+        producer.begin_transaction()
+        producer.produce("left", "nobody ends this")
+        producer.flush(SECONDS)
+        until(lambda: described(broker, "left")["transaction_state"] == "CompleteAbort", "it is aborted")
+        assert read(broker, "left") == []
+        with pytest.raises(KafkaException):
+            producer.commit_transaction(SECONDS)
+
+
+def test_a_transaction_can_be_ended_after_a_crash_of_the_broker(start_broker: StartBroker) -> None:
+    quick = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    with start_broker(quick) as broker:
+        create_topic(broker, "survivors")
+        ends = transactional(broker, "ends")
+        forgets = transactional(broker, "forgets", transaction_timeout_ms=2_000)
+        for name, producer in (("ends", ends), ("forgets", forgets)):
+            producer.begin_transaction()
+            producer.produce("survivors", name)
+            producer.flush(SECONDS)
+        crash(broker)
+        until(lambda: described(broker, "ends")["transaction_state"] == "Ongoing", "transactions are loaded")
+        ends.commit_transaction(SECONDS)
+        until(lambda: described(broker, "forgets")["transaction_state"] == "CompleteAbort", "it is aborted")
+        assert read(broker, "survivors") == ["ends"]
+        ends.begin_transaction()
+        ends.produce("survivors", "and goes on")
+        ends.commit_transaction(SECONDS)
+        assert read(broker, "survivors") == ["ends", "and goes on"]
