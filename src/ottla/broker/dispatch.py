@@ -30,7 +30,7 @@ from ottla.wire.apis import (
     read_head,
     response_head,
 )
-from ottla.wire.codec import MalformedMessage, decode, encode_in_steps, write
+from ottla.wire.codec import MalformedMessage, decode, encode_in_steps, reader, stepper, write
 from ottla.wire.schema import Root
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ _PRODUCE = SERVED[PRODUCE]
 _FETCH = SERVED[FETCH]
 _STEP_SECONDS = 0.002
 """How long a long answer may hold the loop at a time."""
+WARM_UP_DELAY = 0.5
+"""A node that has just started has better things to do."""
+WARM_UP_PAUSE = 0.005
 
 
 class Dispatcher:
@@ -100,11 +103,7 @@ class Dispatcher:
             connection.drop(f"{api.name} in version {head.version}, which is not served")
 
     def _handle(self, connection: Connection, frame: memoryview, head: RequestHead, api: Api) -> None:
-        known = self._handlers.get(head.key)
-        if known is None:
-            handle = import_module(f"ottla.broker.handlers.{api.module}").handle
-            known = self._handlers[head.key] = (handle, api.request_class())
-        handler, kind = known
+        handler, kind = self._handler(api)
         context = Context(head.version, head.client_id, connection.listener, connection.peer)
         if head.version < 0:
             request = kind()
@@ -163,12 +162,36 @@ class Dispatcher:
         _SIZE.pack_into(start, 0, len(start) - 4 + len(body))
         place.complete([start, body])
 
+    async def warm_up(self) -> None:
+        """Load every handler, one a turn, so that the first request of a kind does not hold the others up."""
+        await asyncio.sleep(WARM_UP_DELAY)
+        for key, api in SERVED.items():
+            if key not in (PRODUCE, FETCH):
+                self._handler(api)
+                for version in (api.last, max(api.first, api.flexible_from - 1)):
+                    api_codec(api, version)
+                    await asyncio.sleep(WARM_UP_PAUSE)
+
+    def _handler(self, api: Api) -> tuple[Handler, type[Root]]:
+        known = self._handlers.get(api.key)
+        if known is None:
+            handle = import_module(f"ottla.broker.handlers.{api.module}").handle
+            known = self._handlers[api.key] = (handle, api.request_class())
+        return known
+
     async def drain(self, seconds: float) -> None:
         """Let requests in progress finish, but no longer than this."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
         for task in tuple(self._tasks):
             task.cancel()
+
+
+def api_codec(api: Api, version: int) -> None:
+    """Compile what reads and writes one version of an API."""
+    flexible = version >= api.flexible_from
+    reader(api.request_class(), version, flexible)
+    stepper(api.response_class(), version, flexible)
 
 
 def _encoded(answer: Root, head: RequestHead, api: Api) -> bytearray:

@@ -116,8 +116,10 @@ class Node:
         if not COMPILED:
             logger.info("the compiled record codec is not installed: its Python twin serves")
         self._tell(listeners[0][0], cluster_id)
+        warming = loop.create_task(broker.dispatcher.warm_up())
         await self._ending.wait()
         logger.info("stopping")
+        warming.cancel()
         for _, listener in listeners:
             listener.close()
         await broker.stop()

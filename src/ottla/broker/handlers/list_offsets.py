@@ -4,6 +4,7 @@ Special times: latest, earliest, greatest timestamp, earliest local, latest tier
 those answer what Kafka answers without it).
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ from ottla.wire.messages.list_offsets import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+AT_ONCE = 200
+"""Partitions looked into before other requests get their turn."""
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -40,27 +43,27 @@ NEEDS_VERSION = {
 }
 
 
-def handle(broker: "Broker", request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
+async def handle(broker: "Broker", request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
     for topic in request.topics:
         for asked in topic.partitions:
             key = (topic.name, asked.partition_index)
             (twice if key in seen else seen).add(key)
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _refused(asked, ErrorCode.INVALID_REQUEST)
-                    if (topic.name, asked.partition_index) in twice
-                    else _answer(broker, topic.name, asked, request.isolation_level == 1, context.version)
-                    for asked in _once(topic.partitions)
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    answers: list[ListOffsetsTopicResponse] = []
+    looked = 0
+    for topic in request.topics:
+        partitions: list[ListOffsetsPartitionResponse] = []
+        for asked in _once(topic.partitions):
+            if (topic.name, asked.partition_index) in twice:
+                partitions.append(_refused(asked, ErrorCode.INVALID_REQUEST))
+            else:
+                partitions.append(_answer(broker, topic.name, asked, request.isolation_level == 1, context.version))
+            looked += 1
+            if looked % AT_ONCE == 0:
+                await asyncio.sleep(0)
+        answers.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=answers)
 
 
 def _once(partitions: Sequence[ListOffsetsPartition]) -> Iterable[ListOffsetsPartition]:
