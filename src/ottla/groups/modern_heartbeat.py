@@ -140,7 +140,7 @@ def _member(step: Step, request: ConsumerGroupHeartbeatRequest, member_id: str) 
         if present is None:
             return group.members.get(member_id) or Member(member_id)
         old = group.members[present]
-        if old.current.epoch != LEFT_FOR_NOW and not old.is_classic and present != member_id:
+        if old.current.epoch != LEFT_FOR_NOW and not old.is_classic:
             message = (
                 f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
                 f"instance id is owned by {present} member."
