@@ -40,6 +40,21 @@ def test_a_full_disk_refuses_writes_with_a_storage_error_serves_reads_and_takes_
     assert "Traceback" not in broker.log
 
 
+def test_a_topic_made_on_a_full_disk_can_be_written_to_when_there_is_room(tmp_path: Path) -> None:
+    disk = FailingDisk(tmp_path / "data", tmp_path)
+    settings = {"metadata.log.dir": str(tmp_path / "metadata")}
+    with (
+        OttlaProcess(tmp_path / "data", settings, environment=disk.environment) as broker,
+        RawConnection(broker.host, broker.port) as connection,
+    ):
+        disk.fail(errno.ENOSPC)
+        create_topic(connection, "late")
+        assert try_produce(connection, "late", b"lost")[0] == "kafka_storage_error"
+        disk.heal()
+        until(lambda: try_produce(connection, "late", b"kept")[0] == "none", "the topic can be written to", 20)
+        assert [record.value for record in fetch_all(connection, "late")] == [b"kept"]
+
+
 def test_a_failing_directory_goes_offline_and_the_other_one_serves(tmp_path: Path) -> None:
     good, bad = tmp_path / "good", tmp_path / "bad"
     disk = FailingDisk(bad, tmp_path)

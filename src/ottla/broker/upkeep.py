@@ -176,6 +176,7 @@ class Upkeep:
     async def _remove_files(self) -> None:
         for removal in self._broker.store.due_removals(self._broker.clock.now_ms()):
             await self._broker.run_blocking(removal.run)
+        self._broker.publisher.make_missing_logs()
 
     async def _drop_idle(self) -> None:
         self._broker.connections.drop_idle()

@@ -1,0 +1,148 @@
+"""Logs that are to be made and removed, in the order in which metadata wants them.
+
+Owns: the queue of that work and its portions. Never knows: topics, clients. Invariants: work is done in order, so
+that a name that is removed and made again gets a new log; few are done at once, many in portions between other
+requests; a log that could not be made for lack of room is tried again.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.base.vocabulary import TopicId, TopicPartition
+from ottla.log.files import StorageFailure
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.log.store import Creation, NewLog, NoUsableDirectory
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+logger = logging.getLogger("ottla.broker")
+
+AT_ONCE = 64
+"""So many logs are made or removed in one go: some milliseconds."""
+
+
+class LogTask(NamedTuple):
+    """One log to be made (`making`) or removed."""
+
+    name: TopicPartition
+    topic_id: bytes
+    making: bool
+
+
+class LogWork:
+    """What is left to do. `made` hears of every log that was to be made, with None where that failed."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        settings_of: Callable[[str], LogSettings],
+        made: Callable[[LogTask, PartitionLog | None], None],
+    ) -> None:
+        self._broker = broker
+        self._settings_of = settings_of
+        self._made = made
+        self._queue: deque[LogTask] = deque()
+        self._busy = False
+        self._missing: list[LogTask] = []
+
+    def add(self, tasks: Sequence[LogTask]) -> None:
+        """Few tasks are done at once, when nothing waits before them; others in portions, in order."""
+        if not self._busy and len(tasks) <= AT_ONCE:
+            self.do_now(tasks)
+            return
+        self._queue.extend(tasks)
+        self._next()
+
+    def do_now(self, tasks: Sequence[LogTask]) -> None:
+        self._remove([task for task in tasks if not task.making])
+        making = [task for task in tasks if task.making]
+        creation = self._begin(making)
+        creation.run()
+        self._finish(creation, making)
+
+    def take_over(self, tasks: Sequence[LogTask]) -> None:
+        """At the start: most logs are there. One that is not is made, unless it may lie in a directory that is offline:
+        an empty log in its place would hide what was written."""
+        store = self._broker.store
+        if len(store.live) == len(store.directories):
+            self.do_now(tasks)
+            return
+        for task in tasks:
+            self._made(task, store.get(task.name))
+
+    def try_again(self) -> None:
+        """Make the logs that could not be made before."""
+        missing, self._missing = self._missing, []
+        self.add(missing)
+
+    def _next(self) -> None:
+        """Do a portion of the queue, then the next one."""
+        if self._busy or not self._queue:
+            return
+        self._busy = True
+        making = self._queue[0].making
+        tasks: list[LogTask] = []
+        while self._queue and len(tasks) < AT_ONCE and self._queue[0].making == making:
+            tasks.append(self._queue.popleft())
+        if not making:
+            self._remove(tasks)
+            self._broker.loop.call_soon(self._done)
+            return
+        creation = self._begin(tasks)
+
+        def made() -> None:
+            self._finish(creation, tasks)
+            self._done()
+
+        self._broker.in_thread(creation.run, made)
+
+    def _done(self) -> None:
+        self._busy = False
+        self._next()
+
+    def _wanted(self, task: LogTask) -> bool:
+        return task.topic_id in self._broker.image.topics_by_id
+
+    def _begin(self, tasks: Sequence[LogTask]) -> Creation:
+        store = self._broker.store
+        return store.begin_creation(
+            [
+                NewLog(task.name, TopicId(task.topic_id), self._settings_of(task.name.topic))
+                for task in tasks
+                if store.get(task.name) is None and self._wanted(task)
+            ]
+        )
+
+    def _finish(self, creation: Creation, tasks: Sequence[LogTask]) -> None:
+        store = self._broker.store
+        try:
+            store.finish_creation(creation)
+        except NoUsableDirectory as failure:
+            self._broker.give_up(str(failure))
+            return
+        for _, problem in creation.failures:
+            logger.error("a log could not be made: %s", problem)
+        for task in tasks:
+            if not self._wanted(task):
+                # Its topic was deleted while it was being made.
+                self._remove([task])
+                continue
+            log = store.get(task.name)
+            if log is None:
+                self._missing.append(task)
+            self._made(task, log)
+
+    def _remove(self, tasks: Sequence[LogTask]) -> None:
+        store = self._broker.store
+        for task in tasks:
+            log = store.get(task.name)
+            if log is None or log.topic_id != task.topic_id:
+                continue
+            try:
+                store.delete(task.name)
+            except StorageFailure as failure:
+                self._broker.storage_failed(failure)
