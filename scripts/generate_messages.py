@@ -116,7 +116,8 @@ class Module:
         kind = field["type"]
         array = kind.startswith("[]")
         kind = kind.removeprefix("[]")
-        first, last = versions(field.get("versions", "0+")) or (0, -1)
+        # Where only tagged versions are named, the field is in no others.
+        first, last = versions(field.get("versions", field.get("taggedVersions", "0+"))) or (0, -1)
         nullable = versions(field.get("nullableVersions"))
         default = field.get("default")
         is_struct = kind[0].isupper()

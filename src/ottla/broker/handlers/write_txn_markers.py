@@ -57,7 +57,7 @@ def _written(broker: "Broker", asked: WritableTxnMarker, unflushed: list[Partiti
     for topic in asked.topics:
         results = []
         for index in topic.partition_indexes:
-            outcome = write_marker(broker, TopicPartition(topic.name, index), marker)
+            outcome = _appended(broker, TopicPartition(topic.name, index), marker)
             if isinstance(outcome, Partition):
                 log = outcome.log
                 if log is not None and log.unflushed_messages >= log.settings.flush_messages:
@@ -67,3 +67,11 @@ def _written(broker: "Broker", asked: WritableTxnMarker, unflushed: list[Partiti
                 results.append(WritableTxnMarkerPartitionResult(index, outcome))
         topics.append(WritableTxnMarkerTopicResult(topic.name, results))
     return WritableTxnMarkerResult(asked.producer_id, topics)
+
+
+def _appended(broker: "Broker", name: TopicPartition, marker: EndMarker) -> Partition | ErrorCode:
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        known = isinstance(broker.partitions.find(*name), Partition)
+        # As Kafka says it: no batch can be made of that.
+        return ErrorCode.UNKNOWN_SERVER_ERROR if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return write_marker(broker, name, marker)

@@ -57,16 +57,16 @@ class TransactionLogValue(Root):
     FLEXIBLE_FROM = 1
     FIELDS = (
         Field("producer_id", "int64", default=0),
-        Field("previous_producer_id", "int64", tag=0, tag_from=1, default=-1),
-        Field("next_producer_id", "int64", tag=1, tag_from=1, default=-1),
+        Field("previous_producer_id", "int64", first=1, tag=0, tag_from=1, default=-1),
+        Field("next_producer_id", "int64", first=1, tag=1, tag_from=1, default=-1),
         Field("producer_epoch", "int16", default=0),
-        Field("next_producer_epoch", "int16", tag=3, tag_from=1, default=-1),
+        Field("next_producer_epoch", "int16", first=1, tag=3, tag_from=1, default=-1),
         Field("transaction_timeout_ms", "int32", default=0),
         Field("transaction_status", "int8", default=0),
         Field("transaction_partitions", PartitionsSchema, array=True, null_from=0, default=()),
         Field("transaction_last_update_timestamp_ms", "int64", default=0),
         Field("transaction_start_timestamp_ms", "int64", default=0),
-        Field("client_transaction_version", "int16", tag=2, tag_from=1, default=0),
+        Field("client_transaction_version", "int16", first=1, tag=2, tag_from=1, default=0),
     )
 
     def __init__(

@@ -1,0 +1,87 @@
+"""What happens to transactional ids by themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.transactions.decision import Limits
+from ottla.transactions.state import State
+from support.transactions import NAME, NEWER, OLDER, Coordinator
+
+WHO = (1000, 0)
+LIMITS = Limits(expiration_ms=50_000, abort_check_ms=10_000, expiration_check_ms=20_000)
+
+
+@pytest.mark.parametrize("server_version", [OLDER, NEWER])
+def test_a_transaction_past_its_time_out_is_aborted_and_its_producer_fenced(server_version: int) -> None:
+    coordinator = Coordinator(LIMITS, server_version)
+    coordinator.init(timeout_ms=15_000)
+    coordinator.add(WHO, 0, version=server_version)
+    coordinator.advance(15_000)
+    assert coordinator.held().state is State.ONGOING
+    coordinator.advance(10_000)
+    assert coordinator.held().state is State.PREPARE_ABORT
+    assert coordinator.held().epoch == 1
+    coordinator.complete()
+    assert coordinator.add(WHO, 0) == ErrorCode.PRODUCER_FENCED
+    assert coordinator.end(WHO, True, OLDER).error == ErrorCode.PRODUCER_FENCED
+    assert coordinator.end(WHO, True, NEWER).error == ErrorCode.INVALID_TXN_STATE
+
+
+def test_an_id_without_an_open_transaction_does_not_time_out() -> None:
+    coordinator = Coordinator(LIMITS)
+    coordinator.init(timeout_ms=1_000)
+    coordinator.advance(30_000)
+    assert coordinator.held().state is State.EMPTY
+    assert coordinator.held().epoch == 0
+
+
+def test_time_counts_from_the_first_partition_not_from_the_last() -> None:
+    coordinator = Coordinator(LIMITS)
+    coordinator.init(timeout_ms=15_000)
+    coordinator.add(WHO, 0)
+    coordinator.advance(9_000)
+    coordinator.add(WHO, 1)
+    coordinator.advance(11_500)
+    assert coordinator.held().state is State.PREPARE_ABORT
+
+
+def test_a_time_out_outlives_the_coordinator() -> None:
+    coordinator = Coordinator(LIMITS)
+    coordinator.init(timeout_ms=15_000)
+    coordinator.add(WHO, 0)
+    coordinator.advance(14_000)
+    coordinator.reload()
+    coordinator.advance(10_500)
+    assert coordinator.held().state is State.PREPARE_ABORT
+
+
+def test_an_id_that_nobody_uses_is_forgotten() -> None:
+    coordinator = Coordinator(LIMITS)
+    coordinator.init()
+    coordinator.advance(49_000)
+    assert NAME in coordinator.machine.transactions
+    coordinator.advance(20_000)
+    assert NAME not in coordinator.machine.transactions
+    assert coordinator.log[-1][1] is None
+    assert coordinator.init()[1:] == (1001, 0)
+
+
+@pytest.mark.parametrize("decided", [True, False])
+def test_an_id_with_a_transaction_is_not_forgotten(decided: bool) -> None:
+    coordinator = Coordinator(LIMITS._replace(max_timeout_ms=10_000_000))
+    coordinator.init(timeout_ms=10_000_000)
+    coordinator.add(WHO, 0)
+    if decided:
+        coordinator.end(WHO, True)
+    coordinator.advance(200_000)
+    assert NAME in coordinator.machine.transactions
+
+
+def test_without_open_transactions_nothing_is_due_but_the_look_at_old_ids() -> None:
+    coordinator = Coordinator(LIMITS)
+    coordinator.init()
+    assert coordinator.machine.next_deadline() == LIMITS.expiration_check_ms
+    coordinator.add(WHO, 0)
+    assert coordinator.machine.next_deadline() == LIMITS.abort_check_ms
