@@ -1,6 +1,6 @@
 """The cluster as groups of the consumer protocol see it, read from the broker's image.
 
-Owns: nothing; every question is answered from the image of the moment.
+Owns: whether that protocol is offered at all. Every question is answered from the image of the moment.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,6 +11,10 @@ from ottla.metadata.image import ResourceType, TopicImage
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+
+
+CONSUMER_PROTOCOL_FROM = 1
+"""The level of the feature `group.version` that brings it."""
 
 
 class ImageCluster:
@@ -46,3 +50,9 @@ class ImageCluster:
 
     def group_settings(self, group_id: str) -> Mapping[str, str]:
         return self._broker.image.config(ResourceType.GROUP, group_id)
+
+
+def is_offered(broker: "Broker") -> bool:
+    """Whether the cluster has agreed on the consumer protocol and the settings offer it."""
+    agreed = broker.image.features.get("group.version", 0) >= CONSUMER_PROTOCOL_FROM
+    return agreed and "consumer" in broker.values.listing("group.coordinator.rebalance.protocols")

@@ -220,7 +220,10 @@ class GroupMachine:
                 return Decision(commit_refused(request, error))
             session = None
         elif isinstance(group, ConsumerGroup):
-            return self._decide_modern_commit(group, request, version, now)
+            error = _modern_commit_error(group, request, version)
+            if error != ErrorCode.NONE:
+                return Decision(commit_refused(request, error))
+            session = None
         else:
             error = group.commit_error(request.member_id, request.group_instance_id, generation)
             if error != ErrorCode.NONE:
@@ -228,20 +231,6 @@ class GroupMachine:
             session = _renewed(group, request.member_id, now) if request.member_id in group.members else None
         facts, reply = committed_facts(request, now.wall_ms, self.limits.metadata_bytes)
         return Decision(reply, facts, session=session)
-
-    def _decide_modern_commit(
-        self, group: ConsumerGroup, request: OffsetCommitRequest, version: int, now: Now
-    ) -> Decision:
-        member_id, epoch = request.member_id, request.generation_id_or_member_epoch
-        error = group.commit_error(member_id, request.group_instance_id, epoch, version)
-        if error != ErrorCode.NONE:
-            return Decision(commit_refused(request, error))
-
-        def refusal(topic_id: bytes, partition: int) -> ErrorCode:
-            return group.partition_error(member_id, epoch, topic_id, partition)
-
-        facts, reply = committed_facts(request, now.wall_ms, self.limits.metadata_bytes, refusal)
-        return Decision(reply, facts)
 
     def fetched(
         self, group_id: str, topics: Sequence[OffsetFetchRequestTopics] | None
@@ -330,6 +319,18 @@ class GroupMachine:
 def _gone(group: ClassicGroup | ConsumerGroup) -> Sequence[Fact]:
     """What makes a group go."""
     return group.gone() if isinstance(group, ConsumerGroup) else [GroupFact(group.group_id, None)]
+
+
+def _modern_commit_error(group: ConsumerGroup, request: OffsetCommitRequest, version: int) -> ErrorCode:
+    """Whether a member of the consumer protocol may commit all of this; one partition it may not spoils the rest."""
+    member_id, epoch = request.member_id, request.generation_id_or_member_epoch
+    error = group.committer_error(member_id, epoch, version)
+    for topic in request.topics:
+        for partition in topic.partitions:
+            if error != ErrorCode.NONE:
+                return error
+            error = group.partition_error(member_id, epoch, topic.topic_id, partition.partition_index)
+    return error
 
 
 def _renewed(group: ClassicGroup, member_id: str, now: Now) -> Session:

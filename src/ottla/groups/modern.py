@@ -215,10 +215,16 @@ class ConsumerGroup:
     def empty(self) -> bool:
         return not self.members
 
-    def commit_error(
-        self, member_id: str, instance_id: str | None, generation: int, version: int = EPOCHS_FROM
-    ) -> ErrorCode:
-        """Whether these credentials may commit; a commit from an older epoch is looked at partition by partition."""
+    def commit_error(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """Whether these credentials may commit anything."""
+        error = self.committer_error(member_id, generation, EPOCHS_FROM)
+        member = self.members.get(member_id)
+        if error != ErrorCode.NONE or member is None or generation == member.current.epoch:
+            return error
+        return _stale(member)
+
+    def committer_error(self, member_id: str, generation: int, version: int) -> ErrorCode:
+        """Whether these credentials may commit something: from an older epoch, `partition_error` says what."""
         if generation < 0 and not self.members:
             return ErrorCode.NONE
         member = self.members.get(member_id)

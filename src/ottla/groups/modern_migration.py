@@ -277,7 +277,7 @@ def sync(step: Step, request: SyncGroupRequest) -> SyncGroupResponse:
     name = side.protocols[0][0]
     if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, name):
         raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The protocol is not the one of the join response.")
-    if step.group.epoch > member.current.epoch and member.current.progress is not Progress.UNREVOKED:
+    if step.group.target_epoch > member.current.epoch and member.current.progress is not Progress.UNREVOKED:
         step.wait(member.member_id, Wait.JOIN, member.subscription.rebalance_timeout_ms, if_absent=True)
         return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
     step.wait(member.member_id, Wait.SYNC, None)
@@ -292,14 +292,14 @@ def sync(step: Step, request: SyncGroupRequest) -> SyncGroupResponse:
 
 
 def heartbeat(step: Step, request: HeartbeatRequest) -> ErrorCode:
-    """A member that lags behind its group, has something to give back or something to get joins again."""
+    """A member that lags behind the targets, has something to give back or something to get joins again."""
     group = step.group
     member, side = _classic_member(group, request.member_id, request.group_instance_id)
     _check_generation(member, request.generation_id)
     step.wait(member.member_id, Wait.SESSION, side.session_timeout_ms)
     progress = member.current.progress
     if (
-        member.current.epoch < group.epoch
+        member.current.epoch < group.target_epoch
         or progress is Progress.UNREVOKED
         or (progress is Progress.UNRELEASED and not group.waits_for_others(member))
     ):

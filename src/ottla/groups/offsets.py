@@ -4,8 +4,7 @@ Owns: the offsets of all groups of one partition of `__consumer_offsets`. Never 
 bytes, clocks. Invariant: only `apply` changes the table; no group and no topic stays in it without an offset.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import NO_TOPIC_ID
@@ -26,8 +25,6 @@ from ottla.wire.messages.offset_fetch import (
 
 NO_OFFSET = -1
 Partitions = dict[int, StoredOffset]
-Refusal: TypeAlias = Callable[[bytes, int], ErrorCode]
-"""Why the offset of one partition, by topic id and number, may not be committed."""
 _NOTHING: Mapping[str, Partitions] = {}
 
 
@@ -135,7 +132,7 @@ class OffsetTable:
 
 
 def committed_facts(
-    request: OffsetCommitRequest, wall_ms: int, metadata_bytes: int, refusal: Refusal | None = None
+    request: OffsetCommitRequest, wall_ms: int, metadata_bytes: int
 ) -> tuple[list[Fact], OffsetCommitResponse]:
     """What a commit by somebody who may commit says, and the answer to it."""
     group_id = request.group_id
@@ -151,9 +148,6 @@ def committed_facts(
             metadata = partition.committed_metadata or ""
             if len(metadata) > metadata_bytes:
                 results.append(OffsetCommitResponsePartition(index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
-                continue
-            if refusal is not None and (error := refusal(topic_id, index)) != ErrorCode.NONE:
-                results.append(OffsetCommitResponsePartition(index, error))
                 continue
             committed = StoredOffset(
                 partition.committed_offset, partition.committed_leader_epoch, metadata, wall_ms, expire_ms, topic_id

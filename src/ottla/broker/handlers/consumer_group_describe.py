@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.context import Context
+from ottla.broker.group_cluster import is_offered
 from ottla.broker.handlers.describe_groups import ALL_OPERATIONS
 from ottla.groups.modern import ConsumerGroup
 from ottla.groups.modern import Member as GroupMember
@@ -35,6 +36,8 @@ def handle(broker: "Broker", request: ConsumerGroupDescribeRequest, context: Con
 
 
 def _answer(broker: "Broker", group_id: str) -> DescribedGroup:
+    if not is_offered(broker):
+        return DescribedGroup(ErrorCode.UNSUPPORTED_VERSION, group_id=group_id)
     if not group_id:
         return DescribedGroup(ErrorCode.INVALID_GROUP_ID, group_id=group_id)
     shard = broker.groups.shard(group_id)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.context import Context
+from ottla.broker.group_cluster import is_offered
 from ottla.broker.group_shard import Answer
 from ottla.groups.decision import Caller
 from ottla.groups.modern_heartbeat import refused
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context) -> Answer:
+    if not is_offered(broker):
+        return refused(ErrorCode.UNSUPPORTED_VERSION)
     if not request.group_id:
         return refused(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     shard = broker.groups.shard(request.group_id)

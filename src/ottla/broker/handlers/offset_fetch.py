@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.context import Context
+from ottla.groups.modern import ConsumerGroup
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -66,6 +67,11 @@ def _found(broker: "Broker", group: OffsetFetchRequestGroup, by_id: bool) -> Off
     shard = broker.groups.shard(group.group_id)
     if isinstance(shard, ErrorCode):
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=shard)
+    found_group = shard.machine.groups.get(group.group_id)
+    if isinstance(found_group, ConsumerGroup):
+        error = found_group.fetch_error(group.member_id, group.member_epoch)
+        if error != ErrorCode.NONE:
+            return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error)
     image = broker.image
     if group.topics is None:
         topics = shard.machine.fetched(group.group_id, None)
