@@ -143,8 +143,9 @@ def _join_after_downgrade(
     draft = step.group.copy()
     draft.apply(SubscriptionFact(draft.group_id, last.member_id, modern_migration.as_classic(last, request)))
     rebalance = _as_classic(step, modern_migration.downgraded(draft, (), step.cluster, step.now))
-    if draft.epoch > draft.target_epoch:
-        # The targets are out of date: everybody shares the work anew.
+    others = [member for member in draft.members.values() if member.member_id != last.member_id]
+    if draft.epoch > draft.target_epoch or not all(member.reconciled_to(draft.target_epoch) for member in others):
+        # Not everybody has what they should: everybody shares the work anew.
         rebalance.left()
     return rebalance.decision(rebalance.join(request, caller, identity))
 

@@ -156,7 +156,11 @@ def as_classic(member: Member, request: JoinGroupRequest) -> Subscription:
 
 
 def downgraded(group: ConsumerGroup, leaving: Collection[str], cluster: Cluster, now: Now) -> ClassicGroup:
-    """The same group in the classic protocol, without those who leave; stable, with the last targets."""
+    """The same group in the classic protocol, without those who leave.
+
+    Its assignments are what the members have, not (as in Kafka) what they should get: a rebalance follows where these
+    differ, and if the group changes over again before that is done, nobody is given what another still works on.
+    """
     classic = ClassicGroup(group.group_id, now.wall_ms)
     classic.state = State.STABLE
     classic.generation = group.epoch
@@ -176,12 +180,21 @@ def downgraded(group: ConsumerGroup, leaving: Collection[str], cluster: Cluster,
                 said.rebalance_timeout_ms,
                 side.session_timeout_ms,
                 side.protocols,
-                write_assignment(_by_name(group.target_of(member_id), cluster), version),
+                write_assignment(_by_name(_held(member), cluster), version),
             )
         )
     classic.protocol = classic.choose_protocol()
     classic.note_subscriptions()
     return classic
+
+
+def _held(member: Member) -> Partitions:
+    """What it has and what it has yet to give back."""
+    held: dict[bytes, frozenset[int]] = {}
+    for owned in (member.current.assigned, member.current.revoking):
+        for topic_id, partitions in owned.items():
+            held[topic_id] = held.get(topic_id, frozenset()) | frozenset(partitions)
+    return held
 
 
 def _by_name(partitions: Mapping[bytes, Collection[int]], cluster: Cluster) -> dict[str, list[int]]:
