@@ -7,6 +7,8 @@ instance fences the first, and that a transaction outlives a crash of the broker
 from __future__ import annotations
 
 import contextlib
+import re
+import struct
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -17,7 +19,9 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from support.batches import Rec, batch
 from support.brokers import Broker
+from support.java import run
 from support.processes import OttlaProcess, until
 from support.raw import RawConnection
 from support.topics import create_topic
@@ -26,6 +30,7 @@ from support.topics import create_topic
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
 SECONDS = 30.0
+PREPARE_COMMIT = 2
 StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]
 
 
@@ -265,3 +270,111 @@ def test_a_transaction_can_be_ended_after_a_crash_of_the_broker(start_broker: St
         ends.produce("survivors", "and goes on")
         ends.commit_transaction(SECONDS)
         assert read(broker, "survivors") == ["ends", "and goes on"]
+
+
+def test_kafka_s_transactions_tool_lists_describes_and_aborts(broker: Broker) -> None:
+    create_topic(broker, "inspected", 2)
+    producer = transactional(broker, "inspected-id")
+    producer.begin_transaction()
+    producer.produce("inspected", "open", partition=1)
+    producer.flush(SECONDS)
+    tool = ("TransactionsCommand", "--bootstrap-server", broker.bootstrap)
+    listed = run(*tool, "list").output
+    assert re.search(r"inspected-id\s+\d+\s+\d+\s+Ongoing", listed), listed
+    assert "inspected-id" not in run(*tool, "list", "--duration-filter", "10000000").output
+    assert "inspected-id" in run(*tool, "list", "--transactional-id-pattern", "inspected-.*").output
+    seen = run(*tool, "describe", "--transactional-id", "inspected-id").output
+    assert re.search(r"inspected-id\s+\d+\s+0\s+Ongoing\s+60000\s+\S+\s+\d+\s+inspected-1", seen), seen
+    writers = run(*tool, "describe-producers", "--topic", "inspected", "--partition", "1").output
+    assert re.search(r"^\d+\s+0\s+", writers, re.MULTILINE), writers
+    # Not of this test but of operators: a transaction that its coordinator would never end.
+    run(*tool, "abort", "--topic", "inspected", "--partition", "1", "--start-offset", "0")
+    assert read(broker, "inspected", partitions=2) == []
+
+
+def test_a_write_that_no_coordinator_knows_of_is_refused_and_nothing_hangs(broker: Broker) -> None:
+    create_topic(broker, "hanging")
+    with RawConnection(broker.host, broker.port) as connection:
+        taken = connection.ask("init_producer_id", 4, transactional_id=None, transaction_timeout=1)
+        data = batch(
+            [Rec(timestamp=1)], producer_id=taken["producer_id"], producer_epoch=0, base_sequence=0, flags=0x10
+        )
+        rows = [{"index": 0, "records": data}]
+        answer = connection.ask(
+            "produce", 9, transactional_id="nobody", acks=-1, timeout=10_000,
+            topic_data=[{"name": "hanging", "partition_data": rows}],
+        )  # fmt: skip
+    assert answer["responses"][0]["partition_responses"][0]["error_code"] == "invalid_producer_id_mapping"
+    tool = ("TransactionsCommand", "--bootstrap-server", broker.bootstrap)
+    found = run(*tool, "find-hanging", "--broker-id", "1", "--max-transaction-timeout", "1")
+    assert "hanging" not in found.output
+
+
+def test_kafka_s_own_producer_commits_transaction_after_transaction(broker: Broker) -> None:
+    create_topic(broker, "measured", 3)
+    printed = run(
+        "ProducerPerformance",
+        "--topic", "measured", "--num-records", "20000", "--record-size", "100", "--throughput", "-1",
+        "--transactional-id", "perf", "--transaction-duration-ms", "50",
+        "--producer-props", f"bootstrap.servers={broker.bootstrap}",
+    )  # fmt: skip
+    assert "20000 records sent" in printed.output
+    until(lambda: described(broker, "perf")["transaction_state"] == "CompleteCommit", "the last one is complete")
+    assert described(broker, "perf")["producer_epoch"] > 1, "the newer protocol was spoken"
+    assert len(read(broker, "measured", partitions=3)) == 20_000
+
+
+def test_where_every_message_is_flushed_transactions_wait_for_the_disk(start_broker: StartBroker) -> None:
+    with start_broker({"log.flush.interval.messages": "1"}) as broker:
+        create_topic(broker, "flushed", 2)
+        producer = transactional(broker, "flushes")
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "flushed-group"})
+        for number in range(5):
+            producer.begin_transaction()
+            producer.produce("flushed", str(number), partition=number % 2)
+            offsets = [TopicPartition("flushed", 0, number + 1)]
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), SECONDS)
+            if number == 3:
+                producer.abort_transaction(SECONDS)
+            else:
+                producer.commit_transaction(SECONDS)
+        consumer.close()
+        run(
+            "ProducerPerformance",
+            "--topic", "flushed", "--num-records", "100", "--record-size", "1", "--throughput", "-1",
+            "--transactional-id", "newer", "--transaction-duration-ms", "1",
+            "--producer-props", f"bootstrap.servers={broker.bootstrap}",
+        )  # fmt: skip
+        crash(broker)
+        until(lambda: described(broker, "newer")["transaction_state"] == "CompleteCommit", "transactions are loaded")
+        found = read(broker, "flushed", partitions=2)
+        assert len(found) == 104
+        assert {"0", "1", "2", "4"} <= set(found)
+        assert "3" not in found
+
+
+def test_an_end_that_was_decided_before_a_crash_is_carried_out_after_it(start_broker: StartBroker) -> None:
+    with start_broker({"transaction.state.log.num.partitions": "1"}) as broker:
+        create_topic(broker, "decided")
+        producer = transactional(broker, "decides")
+        producer.begin_transaction()
+        producer.produce("decided", "kept")
+        producer.flush(SECONDS)
+        held = described(broker, "decides")
+        # The coordinator's decision reaches the log, and nothing after it: so a crash in between leaves it.
+        value = struct.pack(">hqhib", 0, held["producer_id"], held["producer_epoch"], 60_000, PREPARE_COMMIT)
+        value += struct.pack(">ih7sii", 1, 7, b"decided", 1, 0)
+        value += struct.pack(">qq", 1, 1)
+        record = Rec(key=b"\0\0" + struct.pack(">h7s", 7, b"decides"), value=value)
+        with RawConnection(broker.host, broker.port, client="__admin_client") as connection:
+            rows = [{"index": 0, "records": batch([record])}]
+            answer = connection.ask(
+                "produce", 9, acks=-1, timeout=10_000,
+                topic_data=[{"name": "__transaction_state", "partition_data": rows}],
+            )  # fmt: skip
+        assert answer["responses"][0]["partition_responses"][0]["error_code"] == "none", answer
+        assert read(broker, "decided") == []
+        crash(broker)
+        until(lambda: described(broker, "decides")["transaction_state"] == "CompleteCommit", "it is complete")
+        assert read(broker, "decided") == ["kept"]
+        assert described(broker, "decides")["topics"] == []
