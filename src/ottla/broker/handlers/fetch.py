@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 FIRST_ZSTD = 10
+AT_ONCE = 500
+"""Partitions of one fetch that are looked into before other requests get their turn."""
+
 Results = list[tuple[str | bytes, FetchResult]]
 
 
@@ -34,55 +37,72 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
         connection.answer(_encoded(head, plan.error, 0, []))
         return
     fetch = Fetch(broker, request, head, plan)
-    if fetch.read() or request.max_wait_ms <= 0:
+    if len(plan.wanted) > AT_ONCE and plan.full:
+        fetch.place = connection.defer(alone=True)
+        fetch.read_some()
+    elif fetch.read(0, len(plan.wanted)) or request.max_wait_ms <= 0:
         connection.answer(fetch.answer())
-        return
-    fetch.place = connection.defer()
-    broker.waiting.park(fetch, fetch.partitions, request.max_wait_ms / 1000)
+    else:
+        fetch.place = connection.defer()
+        fetch.wait()
 
 
 class Fetch:
-    """One fetch: what it wants, and what it found the last time it looked."""
+    """One fetch: what it wants, and what it found in each partition the last time it looked there."""
 
-    __slots__ = ("_broker", "_head", "_plan", "_request", "partitions", "place", "results")
+    __slots__ = ("_broker", "_enough", "_found", "_head", "_plan", "_positions", "_request", "_results", "place")
 
     def __init__(self, broker: "Broker", request: FetchRequest, head: HotHead, plan: Plan) -> None:
         self._broker = broker
         self._request = request
         self._head = head
         self._plan = plan
-        self.partitions: list[Partition] = []
-        self.results: Results = []
+        self._enough = not plan.wanted
+        self._found = 0
+        self._positions: dict[Partition, int] = {}
+        self._results: list[FetchResult | None] = [None] * len(plan.wanted)
         self.place: Deferred | None = None
 
-    def read(self) -> bool:
-        """Look into every partition; says whether that is enough for an answer."""
-        request = self._request
+    def read(self, start: int, stop: int) -> bool:
+        """Look into some of the partitions; says whether what was found so far is enough for an answer."""
         find = self._broker.partitions.find
-        limit = request.max_bytes
-        found = 0
-        enough = not self._plan.wanted
         only_news = not self._plan.full
-        results: Results = []
-        self.partitions = []
-        for topic, wanted, tracked in self._plan.wanted:
+        results = self._results
+        most = self._request.max_bytes
+        for position in range(start, stop):
+            topic, wanted, tracked = self._plan.wanted[position]
+            before = results[position]
+            if before is not None:
+                self._found -= before.length
             partition = find(topic, wanted.partition)
             if isinstance(partition, ErrorCode):
-                results.append((topic, FetchResult(wanted.partition, partition, -1, -1, -1, aborted=[])))
-                enough = True
+                results[position] = FetchResult(wanted.partition, partition, -1, -1, -1, aborted=[])
+                self._enough = True
                 continue
-            self.partitions.append(partition)
+            self._positions[partition] = position
             if only_news and tracked is not None and _nothing_new(partition, wanted, tracked):
+                results[position] = None
                 continue
-            result = self._look(partition, wanted, limit, found == 0)
+            result = self._look(partition, wanted, max(0, most - self._found), self._found == 0)
+            results[position] = result
             if result.error != 0:
-                enough = True
-            else:
-                found += result.length
-                limit = max(0, limit - result.length)
-            results.append((topic, result))
-        self.results = results
-        return enough or found >= request.min_bytes
+                self._enough = True
+            self._found += result.length
+        return self._enough or self._found >= self._request.min_bytes
+
+    def read_some(self, start: int = 0) -> None:
+        """Look into very many partitions a portion at a time, then answer or wait."""
+        stop = min(start + AT_ONCE, len(self._results))
+        enough = self.read(start, stop)
+        if stop < len(self._results):
+            self._broker.loop.call_soon(self.read_some, stop)
+        elif enough or self._request.max_wait_ms <= 0:
+            self._complete()
+        else:
+            self.wait()
+
+    def wait(self) -> None:
+        self._broker.waiting.park(self, self._positions, self._request.max_wait_ms / 1000)
 
     def _look(self, partition: Partition, wanted: WantedPartition, limit: int, at_least_one: bool) -> FetchResult:
         error = partition.fence(wanted.leader_epoch)
@@ -124,25 +144,33 @@ class Fetch:
     def answer(self) -> list[Part]:
         plan = self._plan
         session = plan.session
-        results = self.results
+        results = [
+            (wanted[0], result) for wanted, result in zip(plan.wanted, self._results, strict=True) if result is not None
+        ]
         if session is not None:
             results = _news(session, results, plan.full)
         return _encoded(self._head, ErrorCode.NONE, session.id if session is not None else 0, results)
 
+    def _complete(self) -> None:
+        assert self.place is not None
+        self.place.complete(self.answer())
+
     # --- while waiting ---
 
     def nudged(self, key: Hashable) -> bool:
-        if not self.read():
+        assert isinstance(key, Partition)
+        position = self._positions[key]
+        if not self.read(position, position + 1):
             return False
-        self.expired(read=False)
+        self._complete()
         return True
 
-    def expired(self, read: bool = True) -> None:
+    def expired(self) -> None:
         # Whatever grew since the last look has nudged; only ranges found then may have been deleted meanwhile.
-        if read and any(result.length for _, result in self.results):
-            self.read()
-        assert self.place is not None
-        self.place.complete(self.answer())
+        for position, result in enumerate(self._results):
+            if result is not None and result.length:
+                self.read(position, position + 1)
+        self._complete()
 
 
 def _aborted(log: PartitionLog, offset: int, found: FileRange, upper: int) -> list[tuple[int, int]]:

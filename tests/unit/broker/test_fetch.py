@@ -1,0 +1,203 @@
+"""Fetch on real logs: long polls that wait for enough bytes, and fetches of very many partitions."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.base.vocabulary import TopicId, TopicPartition
+from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.handlers import fetch
+from ottla.broker.partitions import Partition, PartitionTable
+from ottla.broker.waiting_room import WaitingRoom
+from ottla.log.files import World
+from ottla.log.settings import LogSettings
+from ottla.log.store import LogStore, NewLog
+from ottla.records.builder import build_batch
+from ottla.records.record import Record
+from ottla.runtime.disk import RealDisk
+from ottla.runtime.world import RealClock, RealRandom
+from ottla.wire.codec import decode, encode
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+
+VERSION = 11
+TOPIC_ID = bytes(range(16))
+
+
+class Place:
+    def __init__(self, client: "Client") -> None:
+        self._client = client
+
+    def complete(self, parts: list[Any]) -> None:
+        self._client.answer(parts)
+
+
+class Client:
+    """Stands where a connection stands: keeps the answers it is given."""
+
+    def __init__(self) -> None:
+        self.answers: list[FetchResponse] = []
+        self.answered = asyncio.Event()
+
+    def answer(self, parts: list[Any]) -> None:
+        data = b"".join(
+            part.file.read_at(part.position, part.length) if hasattr(part, "file") else part for part in parts
+        )
+        self.answers.append(decode(FetchResponse, VERSION, data[8:])[0])
+        self.answered.set()
+
+    def defer(self, alone: bool = False) -> Place:
+        return Place(self)
+
+
+class Story:
+    def __init__(self, path: Path) -> None:
+        world = World(RealDisk(), RealClock(), RealRandom())
+        self.store = LogStore([str(path)], world)
+        self.store.open(1)
+        self.store.load(lambda name: LogSettings())
+        loop = asyncio.get_running_loop()
+        self.broker = SimpleNamespace(
+            partitions=PartitionTable(),
+            waiting=WaitingRoom(loop),
+            fetch_sessions=FetchSessions(10, iter(range(1, 100)).__next__, loop.time),
+            loop=loop,
+        )
+        self.client = Client()
+
+    def topic(self, partitions: int) -> None:
+        names = [TopicPartition("topic", number) for number in range(partitions)]
+        creation = self.store.begin_creation([NewLog(name, TopicId(TOPIC_ID), LogSettings()) for name in names])
+        creation.run()
+        for name, log in zip(names, self.store.finish_creation(creation), strict=True):
+            self.broker.partitions.add(Partition(name, TOPIC_ID, 0, log))
+
+    def append(self, number: int, value: bytes) -> None:
+        partition = self.broker.partitions.find("topic", number)
+        batch = build_batch([Record(0, 1, b"k", value)])
+        assert partition.log.append_as_leader(memoryview(batch), 0, 1).error == ErrorCode.NONE
+        partition.log.high_watermark = partition.log.end_offset
+        self.broker.waiting.nudge(partition)
+
+    def fetch(self, partitions: int, **fields: Any) -> None:
+        request = FetchRequest(
+            topics=[
+                FetchTopic(
+                    topic="topic",
+                    partitions=[
+                        FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1 << 20)
+                        for number in range(partitions)
+                    ],
+                )
+            ],
+            **{"max_wait_ms": 60_000, "min_bytes": 1, "max_bytes": 1 << 26, "session_epoch": -1, **fields},
+        )
+        frame = memoryview(encode(request, VERSION))
+        fetch.handle(self.broker, self.client, frame, (VERSION, 7, 0))  # type: ignore[arg-type]
+
+    def found(self) -> dict[int, int]:
+        """Bytes by partition in the only answer."""
+        (answer,) = self.client.answers
+        return {
+            part.partition_index: len(part.records or b"") for topic in answer.responses for part in topic.partitions
+        }
+
+
+@pytest.fixture
+async def story(tmp_path: Path) -> Story:
+    return Story(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "AT_ONCE", 10)
+
+
+async def test_a_fetch_that_finds_nothing_waits_for_the_first_record(story: Story) -> None:
+    story.topic(3)
+    story.fetch(3)
+    assert story.client.answers == []
+    story.append(1, b"value")
+    assert story.found()[1] > 0
+    assert len(story.broker.waiting) == 0
+
+
+async def test_a_fetch_waits_until_the_bytes_of_all_its_partitions_are_enough(story: Story) -> None:
+    story.topic(3)
+    story.fetch(3, min_bytes=400)
+    story.append(0, b"x" * 100)
+    story.append(2, b"x" * 100)
+    assert story.client.answers == []
+    story.append(0, b"x" * 100)
+    found = story.found()
+    assert found[0] > found[2] > 100
+    assert sum(found.values()) >= 400
+
+
+async def test_without_time_to_wait_a_fetch_answers_what_there_is(story: Story) -> None:
+    story.topic(2)
+    story.fetch(2, max_wait_ms=0, min_bytes=1000)
+    assert story.found() == {0: 0, 1: 0}
+
+
+async def test_at_its_deadline_a_fetch_answers_what_it_has(story: Story) -> None:
+    story.topic(2)
+    story.fetch(2, min_bytes=10_000, max_wait_ms=1)
+    story.append(1, b"x" * 100)
+    await asyncio.wait_for(story.client.answered.wait(), 10)
+    assert story.found()[1] > 100
+
+
+async def test_a_waiting_fetch_hears_that_its_topic_is_gone(story: Story) -> None:
+    story.topic(2)
+    story.fetch(2)
+    for partition in story.broker.partitions.remove_topic(TOPIC_ID):
+        story.broker.waiting.nudge(partition)
+    (answer,) = story.client.answers
+    errors = {part.error_code for topic in answer.responses for part in topic.partitions}
+    assert ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in errors
+
+
+async def test_the_byte_limit_holds_over_all_partitions(story: Story) -> None:
+    story.topic(5)
+    for number in range(5):
+        story.append(number, b"x" * 1000)
+    story.fetch(5, max_bytes=2500)
+    found = story.found()
+    assert sum(found.values()) <= 2500
+    assert found[0] > 1000
+
+
+async def test_a_fetch_of_very_many_partitions_lets_others_have_their_turn(story: Story) -> None:
+    story.topic(35)
+    story.append(34, b"last")
+    story.fetch(35)
+    for _ in range(3):
+        assert story.client.answers == []
+        await asyncio.sleep(0)
+    await asyncio.wait_for(story.client.answered.wait(), 10)
+    found = story.found()
+    assert len(found) == 35
+    assert [number for number, size in found.items() if size] == [34]
+
+
+async def test_a_fetch_of_very_many_partitions_waits_like_any_other(story: Story) -> None:
+    story.topic(35)
+    story.fetch(35)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert story.client.answers == []
+    story.append(20, b"value")
+    assert [number for number, size in story.found().items() if size] == [20]
+
+
+async def test_a_session_is_told_only_what_is_new(story: Story) -> None:
+    story.topic(3)
+    story.append(0, b"value")
+    story.fetch(3, session_epoch=0)
+    session = story.client.answers.pop().session_id
+    story.fetch(0, session_id=session, session_epoch=1, max_wait_ms=0)
+    assert set(story.found()) == {0}, "its first partition still has records at the offset it asked for"
