@@ -76,6 +76,9 @@ class Endings:
                     return
             del self._queue[0]
             self._told(ending)
+            if self._queue and clock.monotonic() >= until:
+                self._handle = self._broker.loop.call_soon(self._work)
+                return
 
     def _tell(self, ending: Ending, name: TopicPartition) -> None:
         outcome = write_marker(self._broker, name, ending.marker)

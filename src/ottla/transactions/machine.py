@@ -22,6 +22,10 @@ from ottla.transactions.state import (
     TransactionFact,
 )
 
+ABORTED_AT_ONCE = 20
+"""Transactions past their time-out that are aborted in one go."""
+LOOKED_AT_ONCE = 1_000
+"""Ids that are looked through for old ones in one go."""
 _NEEDS_PRODUCER_ID = Decision(None, needs_producer_id=True)
 
 
@@ -37,6 +41,8 @@ class TransactionMachine:
         self._ongoing: set[str] = set()
         self._next_abort_ms = now.steady_ms + limits.abort_check_ms
         self._next_expiration_ms = now.steady_ms + limits.expiration_check_ms
+        self._timed_out: list[str] = []
+        self._to_look_at: list[str] = []
 
     # --- facts ---
 
@@ -139,6 +145,8 @@ class TransactionMachine:
 
     def next_deadline(self) -> int:
         """When to call `expire`, in steady milliseconds."""
+        if self._timed_out or self._to_look_at:
+            return 0
         if self._ongoing:
             return min(self._next_abort_ms, self._next_expiration_ms)
         return self._next_expiration_ms
@@ -147,27 +155,38 @@ class TransactionMachine:
         """The next thing that is due; to be called until it answers None. What cannot be stored comes again later."""
         if self._ongoing and now.steady_ms >= self._next_abort_ms:
             self._next_abort_ms = now.steady_ms + self.limits.abort_check_ms
-            return Decision(None, self._timed_out(now.wall_ms))
+            self._timed_out = [name for name in sorted(self._ongoing) if self._is_timed_out(name, now.wall_ms)]
+        if self._timed_out:
+            return Decision(None, self._aborted(now.wall_ms))
         if now.steady_ms >= self._next_expiration_ms:
             self._next_expiration_ms = now.steady_ms + self.limits.expiration_check_ms
+            self._to_look_at = list(self.transactions)
+        if self._to_look_at:
             return Decision(None, self._forgotten(now.wall_ms))
         return None
 
-    def _timed_out(self, wall_ms: int) -> list[TransactionFact]:
+    def _is_timed_out(self, name: str, wall_ms: int) -> bool:
+        held = self.transactions.get(name)
+        return held is not None and held.state is State.ONGOING and held.start_ms + held.timeout_ms < wall_ms
+
+    def _aborted(self, wall_ms: int) -> list[TransactionFact]:
+        names, self._timed_out = self._timed_out[:ABORTED_AT_ONCE], self._timed_out[ABORTED_AT_ONCE:]
         version = self._server_version()
-        held = ((name, self.transactions[name]) for name in sorted(self._ongoing))
         return [
-            TransactionFact(name, transaction.fenced(version, wall_ms))
-            for name, transaction in held
-            if transaction.start_ms + transaction.timeout_ms < wall_ms
+            TransactionFact(name, self.transactions[name].fenced(version, wall_ms))
+            for name in names
+            if self._is_timed_out(name, wall_ms)
         ]
 
     def _forgotten(self, wall_ms: int) -> list[TransactionFact]:
         before_ms = wall_ms - self.limits.expiration_ms
+        names = self._to_look_at[-LOOKED_AT_ONCE:]
+        del self._to_look_at[-LOOKED_AT_ONCE:]
+        held = ((name, self.transactions.get(name)) for name in names)
         return [
             TransactionFact(name, None)
-            for name, transaction in self.transactions.items()
-            if transaction.state.at_rest and transaction.update_ms <= before_ms
+            for name, transaction in held
+            if transaction is not None and transaction.state.at_rest and transaction.update_ms <= before_ms
         ]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.transactions.decision import Limits
+from ottla.transactions.machine import ABORTED_AT_ONCE
 from ottla.transactions.state import State
 from support.transactions import NAME, NEWER, OLDER, Coordinator
 
@@ -85,3 +86,32 @@ def test_without_open_transactions_nothing_is_due_but_the_look_at_old_ids() -> N
     assert coordinator.machine.next_deadline() == LIMITS.expiration_check_ms
     coordinator.add(WHO, 0)
     assert coordinator.machine.next_deadline() == LIMITS.abort_check_ms
+
+
+def test_many_transactions_that_time_out_together_are_aborted_a_few_at_a_time() -> None:
+    coordinator = Coordinator(LIMITS)
+    names = [f"id {number}" for number in range(2 * ABORTED_AT_ONCE + 1)]
+    for name in names:
+        _, producer_id, epoch = coordinator.init(timeout_ms=5_000, name=name)
+        coordinator.add((producer_id, epoch), 0, name=name)
+    coordinator.steady_ms = LIMITS.abort_check_ms
+    sizes = []
+    while (decision := coordinator.machine.expire(coordinator.now)) is not None:
+        sizes.append(len(decision.facts))
+        coordinator.carry_out(decision)
+    assert sizes == [ABORTED_AT_ONCE, ABORTED_AT_ONCE, 1]
+    assert {coordinator.held(name).state for name in names} == {State.PREPARE_ABORT}
+
+
+def test_an_abort_that_could_not_be_stored_is_decided_on_again_at_the_next_look() -> None:
+    coordinator = Coordinator(LIMITS)
+    coordinator.init(timeout_ms=5_000)
+    coordinator.add(WHO, 0)
+    coordinator.steady_ms = LIMITS.abort_check_ms
+    decision = coordinator.machine.expire(coordinator.now)
+    assert decision is not None
+    assert len(decision.facts) == 1
+    assert coordinator.machine.expire(coordinator.now) is None
+    assert coordinator.machine.next_deadline() == 2 * LIMITS.abort_check_ms
+    coordinator.advance(LIMITS.abort_check_ms)
+    assert coordinator.held().state is State.PREPARE_ABORT

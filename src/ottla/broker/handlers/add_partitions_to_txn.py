@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.broker.context import Context
+from ottla.metadata.image import INTERNAL_TOPICS
 from ottla.transactions.decision import Outcome, Producer
 from ottla.transactions.state import EPOCH_PER_TRANSACTION
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -58,10 +59,9 @@ _DONE = Outcome(ErrorCode.NONE)
 def _asked(broker: "Broker", asked: AddPartitionsToTxnTransaction, version: int) -> Asked:
     """Errors of single partitions, or else the outcome that all of them share."""
     names = [TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    unknown = [name for name in names if broker.image.partition(*name) is None]
-    if unknown:
-        errors = dict.fromkeys(names, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        return asked, errors | dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), _DONE
+    refused = {name: error for name in names if (error := _refusal(broker, name, version)) != ErrorCode.NONE}
+    if refused:
+        return asked, dict.fromkeys(names, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused, _DONE
     if not asked.transactional_id:
         return asked, {}, Outcome(ErrorCode.INVALID_REQUEST)
     shard = broker.transactions.shard(asked.transactional_id)
@@ -72,6 +72,12 @@ def _asked(broker: "Broker", asked: AddPartitionsToTxnTransaction, version: int)
         return asked, {name: shard.machine.verify(producer, name) for name in names}, _DONE
     protocol = EPOCH_PER_TRANSACTION if version >= BROKERS_FROM else 0
     return asked, {}, shard.ask(shard.machine.decide_add(producer, frozenset(names), protocol, shard.now()))
+
+
+def _refusal(broker: "Broker", name: TopicPartition, version: int) -> ErrorCode:
+    if version < BROKERS_FROM and name.topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.NONE if broker.image.partition(*name) is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def _response_later(
