@@ -47,7 +47,7 @@ def handle(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) 
     request.topics = [topic for topic in request.topics if topic.partitions]
     if not request.topics:
         return _response(asked, unknown, context.version)
-    shard = broker.groups.shard(request.group_id)
+    shard = broker.groups.shard(request.group_id) if request.group_id else ErrorCode.INVALID_GROUP_ID
     error = shard if isinstance(shard, ErrorCode) else _join(broker, shard, request, context.version)
     if isinstance(shard, ErrorCode) or error != ErrorCode.NONE:
         return _response(asked, dict.fromkeys(asked, error) | unknown, context.version)
