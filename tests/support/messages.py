@@ -55,11 +55,23 @@ def encode(api: str, version: int, values: Fields, correlation: int, client: str
 def decode(api: str, version: int, frame: bytes) -> tuple[int, Answer]:
     """The correlation id and the fields of a response frame."""
     schema: Any = load_response_schema(API_KEYS[api], version)
+    _let_times_be_absent(schema)
     header, size = entity_reader(schema.__header_schema__)(frame, 0)
     body, body_size = entity_reader(schema)(frame, size)
     left = len(frame) - size - body_size
     assert left == 0, f"{left} bytes left over after a {api} response of version {version}"
     return header.correlation_id, _plain(body)
+
+
+@cache
+def _let_times_be_absent(schema: Any) -> None:
+    """Kafka says -1 where there is no time, also in fields that the codec takes for times that are always there."""
+    for field in fields(schema):
+        inner = _inner_type(field.type)
+        if is_dataclass(inner):
+            _let_times_be_absent(inner)  # type: ignore[arg-type]
+        elif field.metadata.get("kafka_type") == "datetime_i64" and not isinstance(field.type, UnionType):
+            field.type = field.type | None  # type: ignore[operator]
 
 
 @cache
