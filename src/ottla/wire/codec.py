@@ -368,7 +368,8 @@ class _ReaderSource(_Source):
                 marker = self.name("s", Struct(">b").unpack_from)
                 add(f"{indent}({target}_mark,) = {marker}(b, p); p += 1")
                 add(f"{indent}{target} = None")
-                add(f"{indent}if {target}_mark >= 0:")
+                # Where it is tagged the marker is a count, so that 0 stands for null.
+                add(f"{indent}if {target}_mark >= {0 if field.tag < 0 else 1}:")
                 add(f"{indent}    {self.value(field, target)}")
                 return
             add(indent + self.value(field, target))
@@ -411,6 +412,9 @@ class _ReaderSource(_Source):
             self.field(field, "value", "        ")
             add(f"        tags['{field.name}'] = value")
         add("    p = after")
+        for field in tagged:
+            if _has_default_struct(field):
+                add(f"tags.setdefault('{field.name}', {self.name('d', field.kind)}())")
 
 
 class _WriterSource(_Source):
@@ -461,7 +465,7 @@ class _WriterSource(_Source):
         nullable = self.nullable(field)
         if not field.array:
             if not isinstance(field.kind, str) and nullable:
-                add(f"{indent}if {source} is None: {out}.append(255)")
+                add(f"{indent}if {source} is None: {out}.append({255 if field.tag < 0 else 0})")
                 add(f"{indent}else:")
                 add(f"{indent}    {out}.append(1)")
                 add(f"{indent}    {self.value(field, source, out)}")
@@ -508,6 +512,12 @@ class _WriterSource(_Source):
 
 
 def _default(field: Field) -> Any:
-    if not isinstance(field.kind, str) and field.null_from > LATEST:
+    if not isinstance(field.kind, str) and (field.null_from > LATEST or _has_default_struct(field)):
         return field.kind()
     return field.default
+
+
+def _has_default_struct(field: Field) -> bool:
+    """Whether leaving a tag out means a structure of defaults: Kafka says so even where it can be null."""
+    struct = not isinstance(field.kind, str) and not field.array
+    return struct and field.tag >= 0 and field.null_from <= LATEST
