@@ -5,10 +5,9 @@ the disk runs in a thread; on the loop, work over many logs is done in slices.
 """
 
 import asyncio
-import contextlib
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.base.vocabulary import TopicPartition
@@ -16,7 +15,8 @@ from ottla.log.checkpoints import Checkpoint
 from ottla.log.cleaning import Limits
 from ottla.log.compaction import Compaction, Compactor
 from ottla.log.files import StorageFailure
-from ottla.log.retention import sweep
+from ottla.log.partition_log import PartitionLog
+from ottla.log.retention import Swept, sweep
 from ottla.log.store import NoUsableDirectory
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ class Upkeep:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
-        self._sweep_now = asyncio.Event()
         self._stop = threading.Event()
         values = broker.values
         threads = max(1, values.integer("log.cleaner.threads"))
@@ -51,7 +50,7 @@ class Upkeep:
 
     def start(self) -> None:
         values = self._broker.values
-        self._every("log.retention.check.interval.ms", self._retention, wake=self._sweep_now)
+        self._every("log.retention.check.interval.ms", self._retention)
         self._every("log.flush.offset.checkpoint.interval.ms", self._checkpoint_recovery)
         self._every("log.flush.start.offset.checkpoint.interval.ms", self._checkpoint_starts)
         self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_watermarks)
@@ -66,9 +65,15 @@ class Upkeep:
     def _wait(self, seconds: float) -> None:
         self._stop.wait(seconds)
 
-    def soon(self) -> None:
-        """Look for what retention can remove without waiting for its turn."""
-        self._sweep_now.set()
+    def sweep(self, logs: Sequence[PartitionLog], now_ms: int) -> Swept:
+        """Remove what these logs need not keep; a disk that fails at it goes offline."""
+        swept = sweep(logs, now_ms)
+        for log, error in swept.failed:
+            if isinstance(error, OSError):
+                error = StorageFailure.of(log.directory, error)
+            if isinstance(error, StorageFailure):
+                self._broker.storage_failed(error)
+        return swept
 
     def forget(self, name: TopicPartition) -> None:
         """The log is going away."""
@@ -84,25 +89,18 @@ class Upkeep:
 
     # --- when ---
 
-    def _every(self, setting: str, chore: Callable[[], Awaitable[None]], wake: asyncio.Event | None = None) -> None:
+    def _every(self, setting: str, chore: Callable[[], Awaitable[None]]) -> None:
         """Do it at an interval that may be changed while running."""
         self._tasks.append(
-            asyncio.create_task(self._repeat(lambda: self._broker.values.integer(setting) / 1000, chore, wake))
+            asyncio.create_task(self._repeat(lambda: self._broker.values.integer(setting) / 1000, chore))
         )
 
     def _again(self, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
-        self._tasks.append(asyncio.create_task(self._repeat(lambda: seconds, chore, None)))
+        self._tasks.append(asyncio.create_task(self._repeat(lambda: seconds, chore)))
 
-    async def _repeat(
-        self, seconds: Callable[[], float], chore: Callable[[], Awaitable[None]], wake: asyncio.Event | None
-    ) -> None:
+    async def _repeat(self, seconds: Callable[[], float], chore: Callable[[], Awaitable[None]]) -> None:
         while True:
-            if wake is None:
-                await asyncio.sleep(seconds())
-            else:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(wake.wait(), seconds())
-                wake.clear()
+            await asyncio.sleep(seconds())
             try:
                 await chore()
             except StorageFailure as failure:
@@ -120,14 +118,9 @@ class Upkeep:
         now_ms = self._broker.clock.now_ms()
         segments = size = 0
         for start in range(0, len(logs), SLICE):
-            swept = sweep(logs[start : start + SLICE], now_ms)
+            swept = self.sweep(logs[start : start + SLICE], now_ms)
             segments += swept.segments
             size += swept.bytes
-            for log, error in swept.failed:
-                if isinstance(error, OSError):
-                    error = StorageFailure.of(log.directory, error)
-                if isinstance(error, StorageFailure):
-                    self._broker.storage_failed(error)
             await asyncio.sleep(0)
         if segments:
             logger.info("retention removed %d segments, %d bytes", segments, size)

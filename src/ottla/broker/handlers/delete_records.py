@@ -50,7 +50,7 @@ def _delete(broker: "Broker", topic: str, asked: DeleteRecordsPartition) -> Dele
         error = log.delete_records_before(offset)
         if error == ErrorCode.NONE:
             low_watermark = log.start_offset
-            broker.upkeep.soon()
+            broker.upkeep.sweep([log], broker.clock.now_ms())
     return DeleteRecordsPartitionResult(
         partition_index=asked.partition_index, low_watermark=low_watermark, error_code=error
     )
