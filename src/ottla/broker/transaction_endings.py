@@ -8,16 +8,13 @@ that still exists has its marker, on the disk where its log flushes every messag
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.base.errors import ErrorCode
+from ottla.base.ports import Clock
 from ottla.base.vocabulary import TopicPartition
 from ottla.broker.partitions import Partition
-from ottla.broker.transaction_markers import write_marker
 from ottla.log.producers import EndMarker
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 logger = logging.getLogger("ottla.transactions")
 
@@ -29,6 +26,33 @@ _SETTLED = (
     ErrorCode.TRANSACTION_COORDINATOR_FENCED,
 )
 """The partition is gone, or knows a later end: there is nothing left to tell it."""
+
+
+class Loop(Protocol):
+    """What is needed of the event loop."""
+
+    def call_soon(self, callback: Callable[[], object], /) -> asyncio.Handle: ...
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> asyncio.TimerHandle: ...
+
+
+class Flusher(Protocol):
+    """What is needed of the flusher."""
+
+    def when_flushed(self, partitions: Sequence[Partition], done: Callable[[ErrorCode], None], /) -> None: ...
+
+
+class Surroundings(Protocol):
+    """Where this works: a broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def loop(self) -> Loop: ...
+
+    @property
+    def flusher(self) -> Flusher: ...
 
 
 class Ending:
@@ -47,8 +71,14 @@ class Ending:
 class Endings:
     """See the module."""
 
-    def __init__(self, broker: "Broker", complete: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        broker: Surroundings,
+        write: Callable[[TopicPartition, EndMarker], Partition | ErrorCode],
+        complete: Callable[[str], bool],
+    ) -> None:
         self._broker = broker
+        self._write = write
         self._complete = complete
         self._queue: list[Ending] = []
         self._handle: asyncio.Handle | None = None
@@ -81,7 +111,7 @@ class Endings:
                 return
 
     def _tell(self, ending: Ending, name: TopicPartition) -> None:
-        outcome = write_marker(self._broker, name, ending.marker)
+        outcome = self._write(name, ending.marker)
         if isinstance(outcome, Partition):
             log = outcome.log
             if log is not None and log.unflushed_messages >= log.settings.flush_messages:
@@ -95,16 +125,16 @@ class Endings:
     def _told(self, ending: Ending) -> None:
         if ending.unflushed:
             waiting, ending.unflushed = ending.unflushed, []
-            self._broker.flusher.when_flushed(waiting, lambda error: self._flushed(ending, error))
+            self._broker.flusher.when_flushed(waiting, lambda error: self._flushed(ending, waiting, error))
         elif ending.failed or not self._complete(ending.name):
             self._again(ending)
 
-    def _flushed(self, ending: Ending, error: ErrorCode) -> None:
+    def _flushed(self, ending: Ending, partitions: Sequence[Partition], error: ErrorCode) -> None:
+        if error != ErrorCode.NONE:
+            # A marker that is there twice does no harm.
+            ending.failed += [partition.name for partition in partitions]
         if not self._stopped:
-            if error == ErrorCode.NONE:
-                self._told(ending)
-            else:
-                self._again(ending)
+            self._told(ending)
 
     def _again(self, ending: Ending) -> None:
         def retry() -> None:

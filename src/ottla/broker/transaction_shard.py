@@ -6,12 +6,14 @@ knows: what is decided, how a partition is told. Invariant: markers are written 
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.machine_shard import MachineShard, Writer, read_clock
 from ottla.broker.partitions import Partition
 from ottla.broker.transaction_endings import Ending, Endings
+from ottla.broker.transaction_markers import write_marker
 from ottla.log.producers import EndMarker
 from ottla.transactions.decision import Decision, Limits, Outcome
 from ottla.transactions.machine import TransactionMachine
@@ -31,7 +33,7 @@ class TransactionShard(MachineShard[TransactionFact, Outcome]):
     def __init__(self, broker: "Broker", partition: Partition, limits: Limits) -> None:
         self.machine = TransactionMachine(limits, lambda: broker.image.features.get(FEATURE, 0), read_clock(broker))
         super().__init__(broker, partition, self.machine, written)
-        self._endings = Endings(broker, self._complete)
+        self._endings = Endings(broker, partial(write_marker, broker), self._complete)
 
     def begin(self) -> None:
         super().begin()

@@ -1,0 +1,206 @@
+"""Ends of transactions reach their partitions, whatever stands in the way, and are completed once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.base.vocabulary import TopicPartition
+from ottla.broker.partitions import Partition
+from ottla.broker.transaction_endings import RETRY_SECONDS, SLICE_SECONDS, Ending, Endings
+from ottla.log.producers import EndMarker
+from ottla.log.settings import LogSettings
+from support.workbench import Workbench
+
+MARKER = EndMarker(7, 3, 0, True, 2)
+
+
+class Handle(asyncio.TimerHandle):
+    """A callback that the test lets happen."""
+
+    def __init__(self, when: float, callback: Callable[[], object]) -> None:
+        self.due = when
+        self.callback = callback
+        self.gone = False
+
+    def cancel(self) -> None:
+        self.gone = True
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class Story:
+    """Clock, loop and flusher in one, moved by the test; `answers` is what partitions say, one after another."""
+
+    def __init__(self, path: Path) -> None:
+        self.seconds = 0.0
+        self.cost = 0.0
+        self.handles: list[Handle] = []
+        self.flushes: list[tuple[Sequence[Partition], Callable[[ErrorCode], None]]] = []
+        self.answers: dict[TopicPartition, list[ErrorCode]] = {}
+        self.told: list[TopicPartition] = []
+        self.completed: Counter[str] = Counter()
+        self.stored = True
+        self._log = Workbench(path, LogSettings()).load()
+        self.clock = self.loop = self.flusher = self
+        self.endings = Endings(self, self.write, self.complete)
+
+    def now_ms(self) -> int:
+        return int(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def call_soon(self, callback: Callable[[], object], /) -> asyncio.Handle:
+        return self.call_later(0, callback)
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> asyncio.TimerHandle:
+        self.handles.append(Handle(self.seconds + delay, callback))
+        return self.handles[-1]
+
+    def when_flushed(self, partitions: Sequence[Partition], done: Callable[[ErrorCode], None], /) -> None:
+        self.flushes.append((partitions, done))
+
+    def write(self, name: TopicPartition, marker: EndMarker) -> Partition | ErrorCode:
+        assert marker == MARKER
+        self.seconds += self.cost
+        self.told.append(name)
+        answers = self.answers.get(name)
+        error = answers.pop(0) if answers else ErrorCode.NONE
+        return Partition(name, bytes(16), 0, self._log) if error == ErrorCode.NONE else error
+
+    def complete(self, name: str) -> bool:
+        if self.stored:
+            self.completed[name] += 1
+        return self.stored
+
+    def end(self, name: str, *indexes: int) -> None:
+        self.endings.add(Ending(name, MARKER, [at(index) for index in indexes]))
+
+    def run(self, seconds: float = 0.0) -> int:
+        """Let what is due happen; answers how much that was."""
+        self.seconds += seconds
+        due = [handle for handle in self.handles if handle.due <= self.seconds]
+        self.handles = [handle for handle in self.handles if handle.due > self.seconds]
+        for handle in due:
+            if not handle.gone:
+                handle.callback()
+        return len(due)
+
+    def flush_each_message(self) -> None:
+        self._log.settings = LogSettings(flush_messages=0)
+
+
+def at(index: int) -> TopicPartition:
+    return TopicPartition("topic", index)
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    return Story(tmp_path)
+
+
+def test_a_small_transaction_is_over_at_once(story: Story) -> None:
+    story.end("a", 0, 1, 2)
+    assert set(story.told) == {at(0), at(1), at(2)}
+    assert story.completed == {"a": 1}
+    assert story.handles == []
+
+
+def test_a_transaction_without_partitions_is_complete(story: Story) -> None:
+    story.end("a")
+    assert story.completed == {"a": 1}
+
+
+def test_a_large_transaction_lets_others_have_their_turn(story: Story) -> None:
+    story.cost = SLICE_SECONDS / 2
+    story.end("a", *range(7))
+    assert 0 < len(story.told) < 7
+    story.end("b", 0)
+    assert story.completed == {}
+    turns = 0
+    while story.run():
+        turns += 1
+    assert turns > 1
+    assert story.completed == {"a": 1, "b": 1}
+    assert len(story.told) == 8
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    ],
+)
+def test_a_partition_that_is_gone_or_knows_better_does_not_hold_the_others_up(story: Story, error: ErrorCode) -> None:
+    story.answers[at(1)] = [error]
+    story.end("a", 0, 1)
+    assert story.completed == {"a": 1}
+
+
+def test_a_partition_that_cannot_be_written_is_told_later_and_the_others_not_again(story: Story) -> None:
+    story.answers[at(1)] = [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    story.end("a", 0, 1)
+    assert story.completed == {}
+    story.end("b", 0)
+    assert story.completed == {"b": 1}
+    story.run(RETRY_SECONDS)
+    assert story.completed == {"b": 1}
+    story.run(RETRY_SECONDS)
+    assert story.completed == {"a": 1, "b": 1}
+    assert Counter(story.told) == {at(0): 2, at(1): 3}
+
+
+def test_what_cannot_be_stored_as_complete_is_tried_again(story: Story) -> None:
+    story.stored = False
+    story.end("a", 0)
+    story.run(RETRY_SECONDS)
+    story.stored = True
+    story.run(RETRY_SECONDS)
+    assert story.completed == {"a": 1}
+    assert story.told == [at(0)]
+
+
+def test_where_markers_are_flushed_completion_waits_for_that(story: Story) -> None:
+    story.flush_each_message()
+    story.end("a", 0, 1)
+    assert story.completed == {}
+    ((partitions, done),) = story.flushes
+    assert len(partitions) == 2
+    done(ErrorCode.NONE)
+    assert story.completed == {"a": 1}
+
+
+def test_a_failed_flush_is_followed_by_another_try(story: Story) -> None:
+    story.flush_each_message()
+    story.end("a", 0)
+    story.flushes[0][1](ErrorCode.KAFKA_STORAGE_ERROR)
+    assert story.completed == {}
+    story.run(RETRY_SECONDS)
+    assert story.told == [at(0), at(0)]
+    story.flushes[1][1](ErrorCode.NONE)
+    assert story.completed == {"a": 1}
+
+
+def test_after_the_stop_nothing_happens(story: Story) -> None:
+    story.answers[at(0)] = [ErrorCode.KAFKA_STORAGE_ERROR]
+    story.end("a", 0)
+    story.cost = SLICE_SECONDS
+    story.end("b", 1, 2)
+    story.endings.stop()
+    told = len(story.told)
+    story.run(10 * RETRY_SECONDS)
+    story.end("c", 3)
+    assert len(story.told) == told
+    assert story.completed == {}
