@@ -89,6 +89,11 @@ def read_subscription(data: bytes) -> Embedded:
     return Embedded(version, topics, owned, rack_id)
 
 
+def version_of(data: bytes) -> int:
+    """In which version a consumer speaks; the oldest where that cannot be told."""
+    return max(_SHORT.unpack_from(data)[0], 0) if len(data) >= _SHORT.size else 0
+
+
 def read_assignment(data: bytes) -> Mapping[str, Sequence[int]]:
     """Partitions by topic; no bytes are no assignment."""
     if not data:

@@ -13,7 +13,7 @@ from ottla.groups.classic import CONSUMER, ClassicGroup, State
 from ottla.groups.classic import Member as ClassicMember
 from ottla.groups.cluster import Cluster
 from ottla.groups.decision import Caller, Limits, Now, Timer, Token, Wait
-from ottla.groups.embedded import BadFormat, read_assignment, read_subscription, write_assignment
+from ottla.groups.embedded import BadFormat, read_assignment, read_subscription, version_of, write_assignment
 from ottla.groups.modern import ConsumerGroup, Member
 from ottla.groups.modern_facts import (
     ClassicSide,
@@ -170,7 +170,7 @@ def downgraded(group: ConsumerGroup, leaving: Collection[str], cluster: Cluster,
         if member_id in leaving or side is None:
             continue
         said = member.subscription
-        version = read_subscription(side.protocols[0][1]).version
+        version = version_of(side.protocols[0][1])
         classic.add(
             ClassicMember(
                 member_id,
@@ -298,9 +298,7 @@ def sync(step: Step, request: SyncGroupRequest) -> SyncGroupResponse:
     return SyncGroupResponse(
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignment=write_assignment(
-            _by_name(member.current.assigned, step.cluster), read_subscription(side.protocols[0][1]).version
-        ),
+        assignment=write_assignment(_by_name(member.current.assigned, step.cluster), version_of(side.protocols[0][1])),
     )
 
 

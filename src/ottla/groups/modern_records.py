@@ -141,7 +141,8 @@ def _read_subscription(key: bytes, value: bytes | None) -> ModernFact:
         return SubscriptionFact(found.group_id, found.member_id, None)
     said, _ = codec.decode(ConsumerGroupMemberMetadataValue, 0, value, 2)
     classic = None
-    if said.classic_member_metadata is not None:
+    if said.classic_member_metadata is not None and said.classic_member_metadata.supported_protocols:
+        # Left out, it is a structure of defaults; but there is no classic member without a protocol.
         metadata = said.classic_member_metadata
         protocols = tuple((one.name, bytes(one.metadata)) for one in metadata.supported_protocols)
         classic = ClassicSide(metadata.session_timeout_ms, protocols)

@@ -65,7 +65,7 @@ def test_the_bytes_are_kafkas() -> None:
 
 
 def test_a_member_of_the_new_protocol_is_marked_as_no_classic_one() -> None:
-    """A record without the mark would be one of a classic member without protocols, for Kafka and for us."""
+    """A record without the mark would be one of a classic member without protocols, which there is not."""
     _, value = written(SubscriptionFact("g", "m", Subscription(client_id="c", client_host="h", topics=frozenset("t"))))
     assert value == (
         b"\x00\x00" + b"\x00" + b"\x00" + b"\x02c" + b"\x02h" + b"\x02\x02t" + b"\x01" + b"\xff\xff\xff\xff" + b"\x00"
@@ -74,7 +74,7 @@ def test_a_member_of_the_new_protocol_is_marked_as_no_classic_one() -> None:
     fact = read(written(SubscriptionFact("g", "m", None))[0], value[:-4] + b"\x00")
     assert isinstance(fact, SubscriptionFact)
     assert fact.subscription is not None
-    assert fact.subscription.classic == ClassicSide(0, ())
+    assert fact.subscription.classic is None
 
 
 def test_assignments_of_before_4_3_have_the_members_epoch() -> None:
