@@ -28,7 +28,7 @@ ABORTABLE_FROM = 11
 """The version of Produce whose clients know that they should abort."""
 ADDS_FROM = 12
 """The version of Produce that adds partitions to the transaction."""
-_PRODUCER = Struct(">qh")
+_PRODUCER = Struct(">qhi")
 _PRODUCER_AT = 43
 _FLAGS_AT = 22
 
@@ -58,7 +58,20 @@ class Client(NamedTuple):
     abortable: bool
 
 
+class Batch(NamedTuple):
+    """What the header of a transactional batch says, and where it goes."""
+
+    partition: Partition
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
 EVERYTHING = Admission({})
+SEVERAL_PRODUCERS = Refused(
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
+)
+OUT_OF_ORDER = Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
 def admit(broker: "Broker", request: ProduceRequest, version: int) -> Admission:
@@ -68,16 +81,17 @@ def admit(broker: "Broker", request: ProduceRequest, version: int) -> Admission:
     if not client.adds and not broker.values.boolean(VERIFICATION):
         return EVERYTHING
     batches = _transactional(broker, request)
-    producers = {credentials for credentials, _ in batches}
-    if len(producers) > 1:
-        refused = Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        return Admission({partition.name: refused for _, partition in batches})
-    beginning = [partition.name for credentials, partition in batches if not is_open(partition, *credentials)]
+    if len({(batch.producer_id, batch.epoch) for batch in batches}) > 1:
+        return Admission({batch.partition.name: SEVERAL_PRODUCERS for batch in batches})
+    beginning = [batch for batch in batches if not is_open(batch.partition, batch.producer_id, batch.epoch)]
     if not beginning:
         return EVERYTHING
-    producer = Producer(request.transactional_id, *batches[0][0])
-    errors, unflushed = join(broker, producer, frozenset(beginning), client.adds)
-    return Admission({name: _told(error, client) for name, error in errors.items()}, unflushed)
+    producer = Producer(request.transactional_id, beginning[0].producer_id, beginning[0].epoch)
+    errors, unflushed = join(broker, producer, frozenset(batch.partition.name for batch in beginning), client.adds)
+    refused = {name: _told(error, client) for name, error in errors.items()}
+    if client.adds and not refused:
+        refused = {batch.partition.name: OUT_OF_ORDER for batch in beginning if _skips(batch)}
+    return Admission(refused, unflushed)
 
 
 def join(
@@ -108,8 +122,8 @@ def _added(
     return decided.error, shard.partition
 
 
-def _transactional(broker: "Broker", request: ProduceRequest) -> list[tuple[tuple[int, int], Partition]]:
-    """The transactional batches for partitions that are here: producer id and epoch, and where they go."""
+def _transactional(broker: "Broker", request: ProduceRequest) -> list[Batch]:
+    """The transactional batches for partitions that are here."""
     batches = []
     for topic, parts in request.topics:
         for index, records in parts:
@@ -117,8 +131,17 @@ def _transactional(broker: "Broker", request: ProduceRequest) -> list[tuple[tupl
                 continue
             partition = broker.partitions.find(topic, index)
             if isinstance(partition, Partition) and not partition.internal:
-                batches.append((_PRODUCER.unpack_from(records, _PRODUCER_AT), partition))
+                batches.append(Batch(partition, *_PRODUCER.unpack_from(records, _PRODUCER_AT)))
     return batches
+
+
+def _skips(batch: Batch) -> bool:
+    """Whether a producer that is not known in a partition begins there with another sequence number than zero.
+
+    Where every transaction has an epoch of its own, something was then lost before.
+    """
+    log = batch.partition.log
+    return batch.sequence != 0 and log is not None and log.producers.state(batch.producer_id) is None
 
 
 def is_open(partition: Partition, producer_id: int, epoch: int) -> bool:
