@@ -41,6 +41,15 @@ VERSIONS: dict[str, range] = {
     "list_groups": range(6),
     "describe_groups": range(7),
     "delete_groups": range(3),
+    "consumer_group_heartbeat": range(2),
+    "consumer_group_describe": range(2),
+    "add_partitions_to_txn": range(6),
+    "add_offsets_to_txn": range(5),
+    "txn_offset_commit": range(6),
+    "end_txn": range(6),
+    "write_txn_markers": range(1, 3),
+    "list_transactions": range(3),
+    "describe_transactions": range(1),
 }
 
 FieldsOf = Callable[[Side], Fields]

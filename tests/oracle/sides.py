@@ -35,6 +35,7 @@ class Side:
         self.producer_ids: list[int] = []
         self.members: dict[str, str] = {}  # the ids of a group's members by what the case calls them
         self.generation = -1  # the group's newest
+        self.epoch = -1  # the transactional producer's newest
         self.kept: list[RawConnection] = []  # connections that stay open until the case ends
         self.started = int(time.time() * 1000)
         self._connection: RawConnection | None = None

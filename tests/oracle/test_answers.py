@@ -15,7 +15,15 @@ from typing import Any
 
 import pytest
 
-from oracle import cases_configs, cases_groups, cases_offsets, cases_reading, cases_topics, cases_writing
+from oracle import (
+    cases_configs,
+    cases_groups,
+    cases_offsets,
+    cases_reading,
+    cases_topics,
+    cases_transactions,
+    cases_writing,
+)
 from oracle.cases import Case, Step
 from oracle.differences import allow
 from oracle.normal import normal
@@ -31,6 +39,7 @@ CASES: tuple[Case, ...] = (
     *cases_configs.CASES,
     *cases_groups.CASES,
     *cases_offsets.CASES,
+    *cases_transactions.CASES,
 )
 
 
