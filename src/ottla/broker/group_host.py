@@ -35,6 +35,11 @@ class GroupHost(MachineHost["GroupShard"]):
 
         return await load(self._broker, shard.partition, shard.machine)
 
+    def take_settings(self) -> None:
+        """Settings were changed at run time."""
+        for shard in self._shards.values():
+            shard.machine.limits = limits(self._broker.values)
+
     def removed(self, topic: str) -> None:
         """A topic is gone, and with it the offsets that groups have in it."""
         super().removed(topic)

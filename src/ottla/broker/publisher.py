@@ -108,6 +108,7 @@ class Publisher:
         broker = self._broker
         if any(kind == ResourceType.BROKER for kind, _ in delta.changed_configs):
             broker.take_dynamic_values(image)
+            broker.groups.take_settings()
             self._settings.clear()
             topics = list(broker.partitions.by_name)
         else:

@@ -2,7 +2,7 @@
 
 from ottla.base.settings.bounds import ListOf, OneOf, Range
 from ottla.base.settings.kinds import Kind, Scope, Setting
-from ottla.base.settings.reasons import BUFFERS, LOOP, SHARE, STREAMS
+from ottla.base.settings.reasons import BUFFERS, LOOP, PATTERNS, SHARE, STREAMS
 
 STRING = Kind.STRING
 INT = Kind.INT
@@ -63,7 +63,7 @@ GROUPS_SETTINGS: tuple[Setting, ...] = (
             check=OneOf("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL", any_case=True)),
     Setting("group.consumer.regex.refresh.interval.ms", INT, "600000",
             "How often subscriptions by pattern are matched against the topics again.",
-            check=Range(10000), hidden=True),
+            check=Range(10000), hidden=True, no_effect=PATTERNS),
     Setting("offset.metadata.max.bytes", INT, "4096", "The longest note a consumer may store with an offset."),
     Setting("offsets.commit.timeout.ms", INT, "5000",
             "How long a commit waits for the replicas of the offsets topic.", check=Range(1)),
