@@ -127,7 +127,11 @@ async def _create_missing(broker: "Broker", request: MetadataRequest, context: C
     missing = [
         asked.name
         for asked in request.topics or ()
-        if asked.name is not None and asked.name not in broker.image.topics and topic_name_problem(asked.name) is None
+        # Beside an id a name counts for nothing.
+        if asked.name is not None
+        and asked.topic_id == NO_TOPIC_ID
+        and asked.name not in broker.image.topics
+        and topic_name_problem(asked.name) is None
     ]
     if missing:
         await broker.controller.create_topics(
