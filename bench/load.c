@@ -113,11 +113,17 @@ static rd_kafka_t *new_producer(const struct load *load) {
 static rd_kafka_topic_t *open_topic(rd_kafka_t *client, const struct load *load, int *partitions) {
     rd_kafka_topic_t *topic = rd_kafka_topic_new(client, load->topic, NULL);
     const struct rd_kafka_metadata *metadata;
-    rd_kafka_resp_err_t error = rd_kafka_metadata(client, 0, topic, &metadata, ANSWER_MS);
-    if (error)
-        fail("metadata", rd_kafka_err2str(error));
-    if (metadata->topic_cnt != 1 || metadata->topics[0].err || metadata->topics[0].partition_cnt == 0)
-        fail(load->topic, "no such topic");
+    // A topic that was just created may take a moment to be known.
+    for (double deadline = now() + ANSWER_MS / 1e3;; rd_kafka_metadata_destroy(metadata)) {
+        rd_kafka_resp_err_t error = rd_kafka_metadata(client, 0, topic, &metadata, ANSWER_MS);
+        if (error)
+            fail("metadata", rd_kafka_err2str(error));
+        if (metadata->topic_cnt == 1 && !metadata->topics[0].err && metadata->topics[0].partition_cnt)
+            break;
+        if (now() > deadline)
+            fail(load->topic, "no such topic");
+        rd_kafka_poll(client, 20);
+    }
     *partitions = metadata->topics[0].partition_cnt;
     rd_kafka_metadata_destroy(metadata);
     return topic;
