@@ -377,3 +377,19 @@ def test_an_end_that_was_decided_before_a_crash_is_carried_out_after_it(start_br
         until(lambda: described(broker, "decides")["transaction_state"] == "CompleteCommit", "it is complete")
         assert read(broker, "decided") == ["kept"]
         assert described(broker, "decides")["topics"] == []
+
+
+def test_kafka_s_tools_read_the_state_of_transactions(start_broker: StartBroker) -> None:
+    with start_broker({"transaction.state.log.num.partitions": "1"}) as broker:
+        create_topic(broker, "noted")
+        producer = transactional(broker, "notes")
+        producer.begin_transaction()
+        producer.produce("noted", "x")
+        producer.commit_transaction(SECONDS)
+        until(lambda: described(broker, "notes")["transaction_state"] == "CompleteCommit", "it is complete")
+        (directory,) = broker.directories
+        log = directory / "__transaction_state-0" / "00000000000000000000.log"
+        dumped = run("DumpLogSegments", "--transaction-log-decoder", "--files", str(log)).output
+    states = re.findall(r'"transactionStatus":(\d)', dumped)
+    assert states == ["0", "1", "2", "4"], dumped
+    assert dumped.count('"transactionPartitions":[{"topic":"noted","partitionIds":[0]}]') == 2

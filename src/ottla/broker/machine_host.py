@@ -28,6 +28,8 @@ class TopicPlan(NamedTuple):
     replicas: str
     segment_bytes: str
     configs: Mapping[str, str]
+    in_sync: str | None = None
+    """The setting for the replicas that a write needs, where there is one of its own."""
 
 
 class Shard(Protocol):
@@ -122,11 +124,15 @@ class MachineHost(Generic[S]):
         values = self._broker.values
         plan = self.plan
         live = sum(broker.active for broker in self._broker.image.brokers.values())
+        replicas = max(1, min(values.integer(plan.replicas), live))
         configs = {**plan.configs, "segment.bytes": str(values.integer(plan.segment_bytes))}
+        if plan.in_sync is not None:
+            # More than there are would make the topic useless.
+            configs["min.insync.replicas"] = str(min(values.integer(plan.in_sync), replicas))
         topic = CreatableTopic(
             name=plan.name,
             num_partitions=values.integer(plan.partitions),
-            replication_factor=max(1, min(values.integer(plan.replicas), live)),
+            replication_factor=replicas,
             configs=[CreatableTopicConfig(name, value) for name, value in configs.items()],
         )
         try:

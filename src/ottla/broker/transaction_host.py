@@ -26,6 +26,7 @@ class TransactionHost(MachineHost["TransactionShard"]):
             "compression.type": "uncompressed",
             "unclean.leader.election.enable": "false",
         },
+        in_sync="transaction.state.log.min.isr",
     )
 
     def _make(self, partition: Partition) -> "TransactionShard":
