@@ -17,6 +17,7 @@ import pytest
 
 from oracle import (
     cases_configs,
+    cases_consumer_groups,
     cases_groups,
     cases_offsets,
     cases_reading,
@@ -38,6 +39,7 @@ CASES: tuple[Case, ...] = (
     *cases_reading.CASES,
     *cases_configs.CASES,
     *cases_groups.CASES,
+    *cases_consumer_groups.CASES,
     *cases_offsets.CASES,
     *cases_transactions.CASES,
 )

@@ -61,6 +61,14 @@ class Member(NamedTuple):
     def reconciled_to(self, epoch: int) -> bool:
         return self.current.progress is Progress.STABLE and self.current.epoch == epoch
 
+    def held(self) -> Partitions:
+        """What it has and what it has yet to give back."""
+        held: dict[bytes, frozenset[int]] = {}
+        for owned in (self.current.assigned, self.current.revoking):
+            for topic_id, partitions in owned.items():
+                held[topic_id] = held.get(topic_id, frozenset()) | frozenset(partitions)
+        return held
+
 
 class ConsumerGroup:
     """See the module."""

@@ -180,21 +180,12 @@ def downgraded(group: ConsumerGroup, leaving: Collection[str], cluster: Cluster,
                 said.rebalance_timeout_ms,
                 side.session_timeout_ms,
                 side.protocols,
-                write_assignment(_by_name(_held(member), cluster), version),
+                write_assignment(_by_name(member.held(), cluster), version),
             )
         )
     classic.protocol = classic.choose_protocol()
     classic.note_subscriptions()
     return classic
-
-
-def _held(member: Member) -> Partitions:
-    """What it has and what it has yet to give back."""
-    held: dict[bytes, frozenset[int]] = {}
-    for owned in (member.current.assigned, member.current.revoking):
-        for topic_id, partitions in owned.items():
-            held[topic_id] = held.get(topic_id, frozenset()) | frozenset(partitions)
-    return held
 
 
 def _by_name(partitions: Mapping[bytes, Collection[int]], cluster: Cluster) -> dict[str, list[int]]:

@@ -73,7 +73,7 @@ def _member(group: ConsumerGroup, member: GroupMember, image: ClusterImage) -> M
         client_host=said.client_host,
         subscribed_topic_names=sorted(said.topics),
         subscribed_topic_regex=said.pattern,
-        assignment=_assignment(member.current.assigned, image),
+        assignment=_assignment(member.held(), image),
         target_assignment=_assignment(group.target_of(member.member_id), image),
         member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
     )
