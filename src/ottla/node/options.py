@@ -13,6 +13,9 @@ from ottla.base.settings.values import BrokerValues
 
 DEFAULT_PORT = 9092
 DEFAULT_DATA = "./ottla-data"
+QUICK_START = {"group.initial.rebalance.delay.ms": "0"}
+"""What Kafka's own example settings say and its defaults do not: somebody who starts a node without a settings file
+is not bringing up a hundred consumers at once, and would wait three seconds for the first record."""
 
 
 class StartFailure(Exception):
@@ -30,7 +33,7 @@ class Options(NamedTuple):
 
 def resolve(options: Options) -> BrokerValues:
     """The settings of the node. Raises StartFailure."""
-    static: dict[str, str] = {}
+    static: dict[str, str] = dict(QUICK_START)
     if options.config is not None:
         try:
             with open(options.config, encoding="utf-8") as file:

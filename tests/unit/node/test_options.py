@@ -14,6 +14,15 @@ def test_without_a_word_it_is_port_9092_on_this_machine_and_data_beside() -> Non
     assert values.integer("node.id") == 1
 
 
+def test_only_a_node_without_a_settings_file_forms_groups_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("node.id=1\n")
+    name = "group.initial.rebalance.delay.ms"
+    assert resolve(Options()).integer(name) == 0
+    assert resolve(Options(config=str(file))).integer(name) == 3000
+    assert resolve(Options(assignments=(f"{name}=50",))).integer(name) == 50
+
+
 def test_a_later_source_wins(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("listeners=PLAINTEXT://:7000\nlog.dirs=/a,/b\nnum.partitions=3\nnode.id=5\n")
