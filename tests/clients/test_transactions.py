@@ -282,6 +282,7 @@ def test_kafka_s_transactions_tool_lists_describes_and_aborts(broker: Broker) ->
     assert re.search(r"inspected-id\s+\d+\s+\d+\s+Ongoing", listed), listed
     assert "inspected-id" not in run(*tool, "list", "--duration-filter", "10000000").output
     assert "inspected-id" in run(*tool, "list", "--transactional-id-pattern", "inspected-.*").output
+    assert "inspected-id" not in run(*tool, "list", "--transactional-id-pattern", "inspected").output
     seen = run(*tool, "describe", "--transactional-id", "inspected-id").output
     assert re.search(r"inspected-id\s+\d+\s+0\s+Ongoing\s+60000\s+\S+\s+\d+\s+inspected-1", seen), seen
     writers = run(*tool, "describe-producers", "--topic", "inspected", "--partition", "1").output

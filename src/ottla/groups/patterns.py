@@ -1,10 +1,10 @@
-"""Regular expressions over topic names, matched in time that grows with the name only.
+"""Regular expressions over names, matched in time that grows with the name only.
 
 Owns: a compiler from RE2's syntax, which Kafka's clients write, to a lazily built automaton; no pattern of a client can
 keep the broker busy, as one could with backtracking. Never knows: who asks, which topics there are.
 Bounds: at most 1,000 characters, 100 levels of brackets, repeat counts up to 1,000 and 5,000 states; `\\b`, `\\B`,
-Unicode classes and inline flags other than `i`, `s`, `m` and `U` are refused. A topic's name has 65 different
-characters, so classes are sets of those, and whatever else a pattern names matches nothing. A pattern must match the
+Unicode classes and inline flags other than `i`, `s`, `m` and `U` are refused. Classes are sets of the characters that
+names can have (65 in those of topics), and whatever else a pattern names matches nothing. A pattern must match the
 whole name.
 """
 
@@ -24,7 +24,7 @@ MOST_REMEMBERED = 2_000
 _CLASSES = {
     "d": frozenset(digits),
     "w": frozenset(ascii_letters + digits + "_"),
-    "s": frozenset[str](),
+    "s": frozenset("\t\n\f\r "),
 }
 _POSIX = {
     "alnum": frozenset(ascii_letters + digits),
@@ -51,12 +51,12 @@ class BadPattern(Exception):
 class Pattern:
     """A compiled pattern."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, alphabet: frozenset[str] = ALPHABET) -> None:
         if len(text) > LONGEST:
             raise BadPattern(f"expressions are limited to {LONGEST} characters")
         # A state: what it is, the characters it takes, and where it leads (the second for a split).
         self._states: list[tuple[int, frozenset[str], int, int]] = [(MATCH, frozenset(), -1, -1)]
-        self._first = self._build(_Parser(text).parsed(), 0)
+        self._first = self._build(_Parser(text, alphabet).parsed(), 0)
         self._steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}
 
     def matches(self, name: str) -> bool:
@@ -134,8 +134,9 @@ class Pattern:
 class _Parser:
     """From text to tree."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, alphabet: frozenset[str]) -> None:
         self._text = text
+        self._alphabet = alphabet
         self._at = 0
         self._depth = 0
         self._any_case = False
@@ -206,7 +207,7 @@ class _Parser:
         if character == "[":
             return ("set", self._class())
         if character == ".":
-            return ("set", ALPHABET)
+            return ("set", self._alphabet)
         if character == "^":
             return ("start",)
         if character == "$":
@@ -218,7 +219,7 @@ class _Parser:
     def _characters(self, characters: str) -> frozenset[str]:
         if self._any_case:
             characters += characters.swapcase()
-        return frozenset(characters) & ALPHABET
+        return frozenset(characters) & self._alphabet
 
     def _group(self) -> _Node:
         self._depth += 1
@@ -272,7 +273,7 @@ class _Parser:
     def _escaped(self, character: str) -> frozenset[str]:
         known = _CLASSES.get(character.lower())
         if known is not None:
-            return known if character.islower() else ALPHABET - known
+            return known if character.islower() else self._alphabet - known
         if character == "x":
             return self._characters(self._hexadecimal())
         if character in "aftnrv0":
@@ -317,11 +318,11 @@ class _Parser:
                     end = self._take("missing closing ]")
                 if end < start:
                     raise BadPattern(f"invalid character class range: `{start}-{end}`")
-                found |= self._characters("".join(one for one in ALPHABET if start <= one <= end))
+                found |= self._characters("".join(one for one in self._alphabet if start <= one <= end))
             else:
                 found |= self._characters(start)
         self._at += 1
-        return ALPHABET - found if negated else frozenset(found)
+        return self._alphabet - found if negated else frozenset(found)
 
     def _posix(self) -> frozenset[str]:
         name, _, _ = self._text[self._at + 2 :].partition(":]")
@@ -329,7 +330,7 @@ class _Parser:
         known = _POSIX.get(name.removeprefix("^"))
         if known is None:
             raise BadPattern(f"invalid character class range: `[:{name}:]`")
-        return ALPHABET - known if name.startswith("^") else known
+        return self._alphabet - known if name.startswith("^") else known
 
 
 @lru_cache(maxsize=256)
