@@ -10,6 +10,7 @@ import contextlib
 import re
 import struct
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -25,6 +26,11 @@ from support.java import run
 from support.processes import OttlaProcess, until
 from support.raw import RawConnection
 from support.topics import create_topic
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # kafka-python uses what the standard library deprecates
+    import kafka
+    from kafka.structs import OffsetAndMetadata
 
 # The clients' own habits are not on trial here.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -394,3 +400,46 @@ def test_kafka_s_tools_read_the_state_of_transactions(start_broker: StartBroker)
     states = re.findall(r'"transactionStatus":(\d)', dumped)
     assert states == ["0", "1", "2", "4"], dumped
     assert dumped.count('"transactionPartitions":[{"topic":"noted","partitionIds":[0]}]') == 2
+
+
+def test_kafka_python_commits_and_aborts(broker: Broker) -> None:
+    create_topic(broker, "pythonic")
+    producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id="pythonic")
+    producer.init_transactions()
+    for number in range(4):
+        producer.begin_transaction()
+        producer.send("pythonic", str(number).encode()).get(SECONDS)
+        if number % 2:
+            producer.abort_transaction()
+        else:
+            position = {kafka.TopicPartition("pythonic", 0): OffsetAndMetadata(number + 1, "", -1)}
+            producer.send_offsets_to_transaction(position, "pythonic-group")
+            producer.commit_transaction()
+    producer.close()
+    assert read(broker, "pythonic") == ["0", "2"]
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "pythonic-group"})
+    assert consumer.committed([TopicPartition("pythonic", 0)], SECONDS)[0].offset == 3
+    consumer.close()
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_somebody_else_who_knows_the_credentials_ends_a_transaction(broker: Broker, version: int) -> None:
+    topic = f"entrusted-{version}"
+    create_topic(broker, topic)
+    producer = transactional(broker, topic, transaction_timeout_ms=900_000)
+    producer.begin_transaction()
+    producer.produce(topic, "kept")
+    producer.flush(SECONDS)
+    held = described(broker, topic)
+
+    def end() -> Any:
+        with RawConnection(broker.host, broker.port) as connection:
+            return connection.ask(
+                "end_txn", version, transactional_id=topic, producer_id=held["producer_id"],
+                producer_epoch=held["producer_epoch"], committed=True,
+            )["error_code"]  # fmt: skip
+
+    assert end() == "none"
+    assert read(broker, topic) == ["kept"]
+    # Whoever did not hear the answer asks again.
+    until(lambda: end() == "none", "it is ended")
