@@ -33,6 +33,22 @@ ROWS = (
 )
 
 
+GROUP_ROWS = (
+    Row("ten consumers agree, classic protocol", "rebalance_classic", "ms", False, 0.5, 0.5),
+    Row("ten consumers agree, consumer protocol", "rebalance_consumer", "ms", False, 0.5, 0.5),
+    Row("offset commits, one at a time", "commits_one_by_one", "commits/s", True, 1.0, 1.0),
+    Row("offset commits, a hundred on their way", "commits_pipelined", "commits/s", True, 1.0, 1.0),
+    # No target: Kafka has taken its heap from the system long before, so what it adds there does not show.
+    Row("memory that 1,000 groups add", "groups_growth", "MB", False, None, None),
+    Row("memory with 1,000 groups", "groups_resident", "MB", False, None, 0.1),
+)
+TRANSACTION_ROWS = (
+    Row("produce 100 B, 100 messages a transaction", "transactional", "messages/s", True, 1.0, 1.0),
+    Row("broker CPU per message: transactions", "cpu_transactional", "µs", False, None, None),
+)
+PARTS = (("load", ROWS), ("groups", GROUP_ROWS), ("transactions", TRANSACTION_ROWS))
+
+
 class Bound(NamedTuple):
     """One line about ottla alone: the number and the most it may be."""
 
@@ -65,7 +81,7 @@ BOUNDS = (
 def markdown(results: dict[str, Any]) -> str:
     """All tables of the parts that ran."""
     parts = []
-    if "load" in results or "start" in results or "restart" in results:
+    if results.keys() & {"start", "restart", *(name for name, _ in PARTS)}:
         parts.append(comparison(results))
     if "scaling" in results:
         parts.append(growth(results["scaling"]))
@@ -77,12 +93,9 @@ def comparison(results: dict[str, Any]) -> str:
         "| work | | Kafka | ottla | ottla ÷ Kafka | target | |",
         "| --- | --- | ---: | ---: | ---: | ---: | --- |",
     ]
-    if "load" in results:
-        load = results["load"]
-        for row in ROWS:
-            for when, target in (("cold", row.cold), ("warm", row.warm)):
-                kafka, ottla = load["kafka"][when][row.key], load["ottla"][when][row.key]
-                lines.append(line(f"{row.label}, {row.unit}", when, kafka, ottla, row.at_least, target))
+    for name, rows in PARTS:
+        if name in results:
+            lines += measured(results[name], rows)
     if "start" in results:
         start = results["start"]
         kafka, ottla = start["kafka"]["seconds"], start["ottla"]["seconds"]
@@ -99,6 +112,17 @@ def comparison(results: dict[str, Any]) -> str:
         label = f"restart after kill -9, 2,000 partitions, {restart['gigabytes']:g} GB, s"
         lines.append(line(label, "cold", kafka, ottla, False, 1.0))
     return "\n".join(lines)
+
+
+def measured(found: dict[str, Any], rows: tuple[Row, ...]) -> list[str]:
+    """The lines of one part; what is not measured cold or warm has no line there."""
+    return [
+        line(f"{row.label}, {row.unit}", when, found["kafka"][when][row.key], found["ottla"][when][row.key],
+             row.at_least, target)
+        for row in rows
+        for when, target in (("cold", row.cold), ("warm", row.warm))
+        if row.key in found["ottla"][when]
+    ]  # fmt: skip
 
 
 def line(label: str, when: str, kafka: float, ottla: float, at_least: bool, target: float | None) -> str:

@@ -1,6 +1,6 @@
 """`python -m bench.run`: ottla and Apache Kafka side by side on this machine.
 
---only start,load,restart,scaling   the parts to run (all)
+--only start,load,…                 the parts to run (all): start, load, groups, transactions, restart, scaling
 --starts N                          how many starts of each broker the medians are taken over (3)
 --gigabytes N                       how much data the restart and scaling parts write (5)
 --keep                              write the results to bench/results (printed only, otherwise)
@@ -16,10 +16,10 @@ import re
 import subprocess
 from typing import Any
 
-from bench import load, report, restart, rounds, scaling, starts
+from bench import groups, load, report, restart, rounds, scaling, starts, transactions
 from bench.brokers import HERE, libraries
 
-PARTS = ("start", "load", "restart", "scaling")
+PARTS = ("start", "load", "groups", "transactions", "restart", "scaling")
 RESULTS = HERE / "results"
 
 
@@ -47,6 +47,10 @@ def main() -> None:
         results["start"] = starts.measure(max(chosen.starts, 5))
     if "load" in parts:
         results["load"] = rounds.measure(chosen.starts)
+    if "groups" in parts:
+        results["groups"] = groups.measure(chosen.starts)
+    if "transactions" in parts:
+        results["transactions"] = transactions.measure(chosen.starts)
     if "restart" in parts:
         results["restart"] = {**restart.measure(chosen.gigabytes), "gigabytes": chosen.gigabytes}
     if "scaling" in parts:
@@ -91,7 +95,10 @@ def page(results: dict[str, Any]) -> str:
         "Unbatched: 50,000 messages of 100 B, each in a Produce request of its own (`linger.ms=0`, "
         "`batch.num.messages=1`, acks=all), pipelined as far as librdkafka does, over one connection or spread over "
         "eight. Latency: 10,000 messages of 100 B, each sent after the last one was acknowledged. CPU: user and system "
-        "time of the broker process.\n\n" + report.markdown(results)
+        "time of the broker process.\n\n"
+        "Ten consumers agree: from the tenth member's first request until all ten have their partitions; members ask "
+        "again at once, and both brokers are told to wait for nobody (`group.initial.rebalance.delay.ms=0`, "
+        "`group.consumer.assignment.interval.ms=0`).\n\n" + report.markdown(results)
     )
 
 

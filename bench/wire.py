@@ -88,13 +88,24 @@ class Connection:
 
     def ask(self, api_key: int, version: int, body: bytes) -> bytes:
         """Send one request and return its answer without the correlation id."""
+        self.send(api_key, version, body)
+        return self.receive()
+
+    def send(self, api_key: int, version: int, body: bytes) -> None:
+        """Send one request whose answer is received later, before the next is sent."""
         self._correlation_id += 1
         self.socket.sendall(frame(api_key, version, self._correlation_id, body))
-        (size,) = struct.unpack(">i", self._receive(4))
-        answer = self._receive(size)
+
+    def receive(self) -> bytes:
+        answer = self.receive_frame()
         (correlation_id,) = struct.unpack_from(">i", answer)
         assert correlation_id == self._correlation_id, "answers come in the order of the requests"
         return answer[4:]
+
+    def receive_frame(self) -> bytes:
+        """The next answer, whatever was asked."""
+        (size,) = struct.unpack(">i", self._receive(4))
+        return self._receive(size)
 
     def _receive(self, size: int) -> bytes:
         data = bytearray(size)
