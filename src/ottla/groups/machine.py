@@ -137,7 +137,8 @@ class GroupMachine:
 
     def decide_consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: Now) -> Decision:
         """Of the consumer protocol."""
-        return modern_decider.decide_heartbeat(self, request, caller, now, self._identity())
+        member_id = request.member_id or self._identity()
+        return modern_decider.decide_heartbeat(self, request, caller, now, member_id)
 
     def decide_join(self, request: JoinGroupRequest, caller: Caller, now: Now) -> Decision:
         limits = self.limits

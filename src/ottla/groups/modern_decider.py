@@ -34,7 +34,7 @@ class Holder(Protocol):
 
 
 def decide_heartbeat(
-    holder: Holder, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: Now, identity: str
+    holder: Holder, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: Now, member_id: str
 ) -> Decision:
     try:
         modern_heartbeat.check(request, caller.version, holder.limits)
@@ -42,7 +42,7 @@ def decide_heartbeat(
             return _leave(holder, request, now)
         before = _begun(holder, request, now)
         step = Step(before.group, holder.cluster, holder.limits, now)
-        reply = modern_heartbeat.heartbeat(step, request, caller, identity)
+        reply = modern_heartbeat.heartbeat(step, request, caller, member_id)
         return _decision(step, reply, before)
     except Refused as refusal:
         return Decision(modern_heartbeat.refused(refusal.error, refusal.message))

@@ -66,10 +66,9 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def heartbeat(
-    step: Step, request: ConsumerGroupHeartbeatRequest, caller: Caller, identity: str
+    step: Step, request: ConsumerGroupHeartbeatRequest, caller: Caller, member_id: str
 ) -> ConsumerGroupHeartbeatResponse:
-    """A member joins or is heard of; `identity` is the id of a member that brings none."""
-    member_id = request.member_id or identity
+    """A member joins or is heard of; `member_id` is its own or, of one that brings none, a new one."""
     check_room(step, request.member_id)
     member = _member(step, request, member_id)
     before = member.current
