@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oracle.cases import Case, Step
-from oracle.groups import coordinated
+from oracle.groups import coordinated, join_fields
 from oracle.groups import stable as classic
 from oracle.sides import Side
 from support.messages import Answer
@@ -107,6 +107,12 @@ JOINING = (
     _joining("join a consumer group again with one's own instance id", static, instance_id="i"),
     _joining("come back to a consumer group as a static member", static_away, member_id="m2", instance_id="i"),
     _joining("join an empty consumer group", empty),
+    _joining("join a consumer group with a blank name", group_id=" "),
+    _joining("join a consumer group with a blank id", member_id=" "),
+    _joining("join a consumer group with a blank instance id", instance_id=" "),
+    _joining("join a consumer group in a blank rack", rack_id=" "),
+    _joining("join a consumer group for a topic named twice", topics=("t", "t")),
+    _joining("join a consumer group by a pattern that is none", topics=None, subscribed_topic_regex="["),
 )
 
 BEATING = (
@@ -123,6 +129,12 @@ BEATING = (
     _beating("a heartbeat with somebody's instance id", static, member_id="m2", member_epoch=2, instance_id="i"),
     _beating("a heartbeat with nobody's instance id", static, member_epoch=2, instance_id="nobody"),
     _beating("a heartbeat in a classic group", classic),
+    _beating("a heartbeat without an id", one, member_id="", member_epoch=2),
+    _beating("a heartbeat from another rack", one, member_epoch=2, rack_id="r"),
+    _beating("a heartbeat with an assignor nobody knows", one, member_epoch=2, server_assignor="nix"),
+    _beating(
+        "a heartbeat that says everything anew", one, member_epoch=2, rebalance_timeout=45_000, topic_partitions=[]
+    ),
 )
 
 LEAVING = (
@@ -211,6 +223,12 @@ ASKING = (
     _removing("remove a static member of a consumer group", static, ("", "i")),
     Case("a classic heartbeat in a consumer group", "heartbeat",
          lambda s: {"group_id": s.name("g"), "generation_id": 2, "member_id": "m1"}, given=one),
+    Case("a classic synchronisation in a consumer group", "sync_group",
+         lambda s: {"group_id": s.name("g"), "generation_id": 2, "member_id": "m1"}, given=one),
+    Case("a classic join of another type to a consumer group", "join_group",
+         lambda s: join_fields(s, protocol_type="connect"), given=one),
+    Case("a classic leave from a consumer group", "leave_group",
+         lambda s: {"group_id": s.name("g"), "member_id": "m1"}, given=one, versions=range(3)),
 )  # fmt: skip
 
 CASES = (*JOINING, *BEATING, *LEAVING, *ASKING)

@@ -31,18 +31,18 @@ def refused(error: ErrorCode, message: str | None = None) -> ConsumerGroupHeartb
 def check(request: ConsumerGroupHeartbeatRequest, version: int, limits: Limits) -> None:
     """What can be said about a request without looking at a group."""
     epoch = request.member_epoch
-    if (version >= OWN_MEMBER_ID_FROM or epoch not in (JOINING, LEFT_FOR_NOW)) and not request.member_id:
+    if (version >= OWN_MEMBER_ID_FROM or epoch not in (JOINING, LEFT_FOR_NOW)) and _is_blank(request.member_id):
         raise _invalid("MemberId can't be empty.")
-    if not request.group_id:
+    if _is_blank(request.group_id):
         raise _invalid("GroupId can't be empty.")
-    if request.instance_id == "":
+    if request.instance_id is not None and _is_blank(request.instance_id):
         raise _invalid("InstanceId can't be empty.")
-    if request.rack_id == "":
+    if request.rack_id is not None and _is_blank(request.rack_id):
         raise _invalid("RackId can't be empty.")
     if epoch == JOINING:
         _check_join(request)
     elif epoch == LEFT_FOR_NOW:
-        if not request.member_id:
+        if _is_blank(request.member_id):
             raise _invalid("MemberId can't be empty.")
         if request.instance_id is None:
             raise _invalid("InstanceId can't be null.")
@@ -54,6 +54,10 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, limits: Limits) 
             f"Supported assignors: {', '.join(limits.assignors)}."
         )
         raise Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
+
+
+def _is_blank(text: str) -> bool:
+    return not text.strip()
 
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
