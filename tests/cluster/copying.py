@@ -1,4 +1,4 @@
-"""A process that copies one topic to another, exactly once: `python copying.py BOOTSTRAP FROM TO GROUP NAME`.
+"""A process that copies one topic to another, exactly once: `python copying.py BOOTSTRAP FROM TO GROUP PROTOCOL NAME`.
 
 Each round consumes some records, writes what becomes of them and commits the offsets they came from in the same
 transaction. It runs until it is killed; whatever goes wrong otherwise ends it with exit code 3 after an abort, and
@@ -33,8 +33,10 @@ def transformed(value: bytes) -> bytes:
 class Source:
     """A consumer that hands out records in small batches; a batch that a rebalance interrupts is forgotten."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, group: str, protocol: str, topic: str) -> None:
         self._taken: list[Any] = []
+        # The consumer protocol leaves these times to the broker.
+        pace = {"session.timeout.ms": 1_000, "heartbeat.interval.ms": 100} if protocol == "classic" else {}
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -42,10 +44,10 @@ class Source:
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
-                "session.timeout.ms": 1_000,
-                "heartbeat.interval.ms": 100,
+                "group.protocol": protocol,
                 "fetch.wait.max.ms": 20,
                 "fetch.error.backoff.ms": 10,
+                **pace,
                 **PATIENCE,
             }
         )
@@ -89,9 +91,9 @@ def producer_of(bootstrap: str, name: str) -> Producer:
     return producer
 
 
-def copy(bootstrap: str, source: str, target: str, group: str, name: str) -> None:
+def copy(bootstrap: str, source: str, target: str, group: str, protocol: str, name: str) -> None:
     producer = producer_of(bootstrap, name)
-    records = Source(bootstrap, group, source)
+    records = Source(bootstrap, group, protocol, source)
     while True:
         taken = records.take()
         if not taken:

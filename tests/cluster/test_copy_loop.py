@@ -10,8 +10,10 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cluster import copying
@@ -25,13 +27,22 @@ RECORDS = 4_000  # in each partition
 KEYS = 7
 KILLS = 24
 SECONDS = 45.0
+# Sessions and heartbeats short enough that a killed member is soon missed.
+SETTINGS = {
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "50",
+    "group.consumer.heartbeat.interval.ms": "100",
+    "group.consumer.assignment.interval.ms": "100",
+}
 
 
 class Copier:
     """One copying process after another: it is started again whenever it ended, killed or by itself."""
 
-    def __init__(self, bootstrap: str, name: str) -> None:
-        self._command = [sys.executable, copying.__file__, bootstrap, "source", "target", "copiers", name]
+    def __init__(self, bootstrap: str, protocol: str, name: str) -> None:
+        self._command = [sys.executable, copying.__file__, bootstrap, "source", "target", "copiers", protocol, name]
         self._process: subprocess.Popen[str] | None = None
         self._leave = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -65,23 +76,27 @@ class Copier:
         self._thread.join(SECONDS)
 
 
-def test_a_copy_has_each_input_exactly_once_whoever_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_copy_has_each_input_exactly_once_whoever_is_killed(tmp_path: Path, protocol: str) -> None:
     seed = int(os.environ.get("OTTLA_COPY_SEED", random.randrange(2**32)))
     print(f"OTTLA_COPY_SEED={seed}")
-    broker = broker_under_test(tmp_path / "data", {"group.min.session.timeout.ms": "500"}).start()
+    broker = broker_under_test(tmp_path / "data", SETTINGS).start()
     try:
         for topic in ("source", "target"):
             create_topic(broker, topic, PARTITIONS)
         for partition in range(PARTITIONS):
             fill(broker, "source", [Rec(b"%d" % at, b"k%d" % (at % KEYS)) for at in range(RECORDS)], partition)
-        _check(_copied_under_fire(broker, random.Random(seed)))
+        _check(_copied_under_fire(broker, protocol, random.Random(seed)))
     finally:
         broker.stop()
 
 
-def _copied_under_fire(broker: Broker, chance: random.Random) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
+def _copied_under_fire(
+    broker: Broker, protocol: str, chance: random.Random
+) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
     """The copy that two copiers made, while they and the broker were killed at random points."""
-    with Copier(broker.bootstrap, "copier-1") as first, Copier(broker.bootstrap, "copier-2") as second:
+    copier = partial(Copier, broker.bootstrap, protocol)
+    with copier("copier-1") as first, copier("copier-2") as second:
         copiers = (first, second)
         for kill in range(KILLS):
             _pass_some(copiers, chance, kill)
