@@ -91,6 +91,8 @@ class World:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.machine = self._machine()
         self.clients: list[Client] = []
+        self.cooperative = self.chance.random() < 0.5
+        """Whether classic members keep what they have while they join again."""
         self.waiting: dict[object, Any] = {}
         for number in range(self.chance.randint(1, 5)):
             kind: type[Client] = ClassicClient if self.chance.random() < 0.35 else ModernClient
@@ -358,7 +360,8 @@ class ModernClient(Client):
 
 
 class ClassicClient(Client):
-    """A member of the classic protocol that gives everything up before it joins again."""
+    """A member of the classic protocol: an eager one gives everything up before it joins again, a cooperative one says
+    what it has, gives up what it is not assigned any more and then joins once more."""
 
     def __init__(self, world: World, name: str, static: bool) -> None:
         self.phase = "out"
@@ -390,16 +393,16 @@ class ClassicClient(Client):
         self.world.check()
 
     def _fall_out(self, error: ErrorCode) -> None:
-        self.owned = set()
+        if error != ErrorCode.REBALANCE_IN_PROGRESS or not self.world.cooperative:
+            self.owned = set()
         self.phase = "out"
         if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             self.member_id = ""
 
     def _join(self) -> None:
         if self.phase == "out":
-            self.owned = set()
-            topics = b"".join(len(name).to_bytes(2, "big") + name.encode() for name in sorted(self.topics))
-            metadata = b"\0\0" + len(self.topics).to_bytes(4, "big") + topics + b"\xff\xff\xff\xff"
+            if not self.world.cooperative or not self.member_id:
+                self.owned = set()
             request = JoinGroupRequest(
                 group_id=GROUP,
                 session_timeout_ms=SESSION_MS,
@@ -407,7 +410,7 @@ class ClassicClient(Client):
                 member_id=self.member_id,
                 group_instance_id=self.instance_id,
                 protocol_type="consumer",
-                protocols=[JoinGroupRequestProtocol("range", metadata)],
+                protocols=[JoinGroupRequestProtocol("range", self._metadata())],
             )
             machine = self.world.machine
             decision = machine.decide_join(request, self._caller(), self.world.now)
@@ -425,12 +428,30 @@ class ClassicClient(Client):
         else:
             self._fall_out(ErrorCode(answer.error_code))
 
+    def _metadata(self) -> bytes:
+        topics = b"".join(len(name).to_bytes(2, "big") + name.encode() for name in sorted(self.topics))
+        by_name: dict[str, list[int]] = {}
+        for topic_id, number in self.owned:
+            by_name.setdefault(topic_id.rstrip(b"\0").decode(), []).append(number)
+        # Owned partitions stand in it as they do in an assignment, between its version and the data behind them.
+        owned = write_assignment(by_name, 1)[2:-4]
+        return b"\0\1" + len(self.topics).to_bytes(4, "big") + topics + b"\xff\xff\xff\xff" + owned
+
     def _shared_out(self, answer: Any) -> dict[str, bytes]:
         given: dict[str, dict[str, list[int]]] = {member.member_id: {} for member in answer.members}
+        holders = {
+            (name, number): member.member_id
+            for member in answer.members
+            for name, numbers in read_subscription(member.metadata).owned.items()
+            for number in numbers
+        }
         for name, count in self.world.topics.counts.items():
             takers = [one.member_id for one in answer.members if name in read_subscription(one.metadata).topics]
             for number in range(count if takers else 0):
-                given[takers[number % len(takers)]].setdefault(name, []).append(number)
+                taker = takers[number % len(takers)]
+                # What another still has is given up first, and shared out when that one joins once more.
+                if holders.get((name, number), taker) == taker:
+                    given[taker].setdefault(name, []).append(number)
         return {member_id: write_assignment(share, 0) for member_id, share in given.items()}
 
     def _sync(self) -> None:
@@ -449,12 +470,14 @@ class ClassicClient(Client):
         if answer is None:
             self.phase = "syncing"
         elif answer.error_code == ErrorCode.NONE:
-            self.phase = "in"
+            before, self.phase = self.owned, "in"
             self.owned = {
                 (name.encode().ljust(16, b"\0"), number)
                 for name, numbers in read_assignment(bytes(answer.assignment)).items()
                 for number in numbers
             }
+            if before - self.owned:
+                self.phase = "out"
         else:
             self._fall_out(ErrorCode(answer.error_code))
 

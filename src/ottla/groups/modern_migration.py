@@ -217,12 +217,15 @@ def join(step: Step, request: JoinGroupRequest, caller: Caller, identity: str) -
     instance_id = request.group_instance_id
     if not request.member_id and instance_id is None and caller.version >= MEMBER_ID_REQUIRED_FROM:
         return join_refused(member_id, ErrorCode.MEMBER_ID_REQUIRED, caller.version)
-    member = _joining(step, request, member_id)
     protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
     try:
         said = read_subscription(protocols[0][1])
     except BadFormat:
         raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The embedded protocol is malformed.") from None
+    if said.owned and instance_id is None and member_id not in group.members:
+        # Nobody new works on anything: it was removed and does not know it. Kafka lets it in, still at work.
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
+    member = _joining(step, request, member_id)
     before = member.subscription
     subscription = Subscription(
         instance_id=before.instance_id if instance_id is None else instance_id,

@@ -177,6 +177,13 @@ def test_a_new_classic_member_joins_a_consumer_group() -> None:
     assert joined.member_id not in coordinator.modern.members
 
 
+def test_a_classic_member_that_was_removed_and_is_still_at_work_is_told_so() -> None:
+    coordinator = ModernCoordinator()
+    coordinator.beat("new")
+    assert rejoin(coordinator, "removed", {"t": [0]}).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert rejoin(coordinator, "fresh", {}).error_code == ErrorCode.NONE
+
+
 def test_an_empty_consumer_group_becomes_a_classic_one() -> None:
     coordinator = ModernCoordinator()
     coordinator.beat("new")
