@@ -7,130 +7,33 @@ from typing import Any
 
 from oracle import groups
 from oracle.cases import Case, Step, fetch_fields
-from oracle.groups import LOADING
 from oracle.sides import Side
-from support.batches import Rec, batch
-from support.processes import until
+from oracle.transactions import (
+    TIMEOUT_MS,
+    aborted_transaction,
+    adding_fields,
+    committed_transaction,
+    coordinated,
+    ending_fields,
+    mixed,
+    open_transaction,
+    producer_fields,
+    producing_fields,
+    settled,
+    started,
+    with_offsets,
+    written,
+)
 
 Given = Callable[[Side], None]
-TRANSACTIONAL = 16
-TIMEOUT_MS = 60_000
-IMPLICIT = 12  # the first version of Produce that adds its partitions to the transaction by itself
 ONE_BY_ONE, TOGETHER = range(4), range(4, 6)  # versions of AddPartitionsToTxn: of clients, of brokers
-ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Ongoing")
-
-
-def coordinated(side: Side) -> None:
-    """Wait until the broker coordinates the case's transactional id and has loaded what it knows of it."""
-
-    def ready() -> bool:
-        found = side.ask("find_coordinator", 3, key=side.name("x"), key_type=1)["error_code"]
-        return found == "none" and _state(side)["error_code"] not in LOADING
-
-    side.create("t", 2)
-    until(ready, f"{side.broker.name} coordinates {side.name('x')}")
-
-
-def _state(side: Side, short: str = "x") -> dict[str, Any]:
-    answer = side.ask("describe_transactions", 0, transactional_ids=[side.name(short)])
-    state: dict[str, Any] = answer["transaction_states"][0]
-    return state
-
-
-def started(side: Side) -> None:
-    """A producer that has its id and has begun nothing."""
-    coordinated(side)
-    (answer,) = until(lambda: _given_id(side), f"a producer id of {side.broker.name}")
-    side.producer_ids.append(answer["producer_id"])
-    side.epoch = answer["producer_epoch"]
-
-
-def _given_id(side: Side) -> list[dict[str, Any]]:
-    """Nothing while Kafka's broker still waits for its first block of ids."""
-    answer = side.ask("init_producer_id", 4, transactional_id=side.name("x"), transaction_timeout=TIMEOUT_MS,
-                      producer_id=-1, producer_epoch=-1)  # fmt: skip
-    return [answer] if answer["error_code"] == "none" else []
-
-
-def open_transaction(side: Side) -> None:
-    """A transaction with a partition and nothing written."""
-    started(side)
-    answer = side.ask("add_partitions_to_txn", 3, **_adding(side))
-    outcome = answer["results_by_topic_v3_and_below"][0]["results_by_partition"][0]
-    assert outcome["partition_error_code"] == "none", f"{side.broker.name}: {answer}"
-
-
-def written(side: Side) -> None:
-    """A transaction with three records."""
-    open_transaction(side)
-    answer = side.ask("produce", 9, **_producing(side))
-    assert answer["responses"][0]["partition_responses"][0]["error_code"] == "none", answer
-
-
-def committed_transaction(side: Side) -> None:
-    _end(side, committed=True)
-
-
-def aborted_transaction(side: Side) -> None:
-    _end(side, committed=False)
-
-
-def _end(side: Side, *, committed: bool) -> None:
-    written(side)
-    answer = side.ask("end_txn", 3, **_ending(side, committed))
-    assert answer["error_code"] == "none", answer
-    until(lambda: str(_state(side)["transaction_state"]).startswith("Complete"), "the end of the transaction")
-
-
-def with_offsets(side: Side) -> None:
-    """A transaction that a group's offsets belong to."""
-    groups.coordinated(side)
-    started(side)
-    answer = side.ask("add_offsets_to_txn", 3, **_producer(side), group_id=side.name("g"))
-    assert answer["error_code"] == "none", answer
-
-
-def _producer(side: Side, **more: Any) -> dict[str, Any]:
-    own = {"transactional_id": side.name("x"), "producer_epoch": side.epoch}
-    return {**own, "producer_id": side.producer_ids[0] if side.producer_ids else 77, **more}
-
-
-def _adding(side: Side, *names: tuple[str, int], verify_only: bool = False, **more: Any) -> dict[str, Any]:
-    """Both shapes of the request: of one producer before version 4, of several from then on."""
-    by_name: dict[str, list[int]] = {}
-    for name, partition in names or [("t", 0)]:
-        by_name.setdefault(side.name(name), []).append(partition)
-    topics = [{"name": name, "partitions": partitions} for name, partitions in by_name.items()]
-    producer = _producer(side, **more)
-    old = {f"v3_and_below_{key}": value for key, value in {**producer, "topics": topics}.items()}
-    return {**old, "transactions": [{**producer, "verify_only": verify_only, "topics": topics}]}
-
-
-def _producing(
-    side: Side, sequence: int = 0, name: str = "t", flags: int = TRANSACTIONAL, **more: Any
-) -> dict[str, Any]:
-    producer = _producer(side, **{key: more.pop(key) for key in ("producer_id", "producer_epoch") if key in more})
-    rows = [Rec(b"%d" % (sequence + at), b"k") for at in range(3)]
-    data = batch(rows, producer_id=producer["producer_id"], producer_epoch=producer["producer_epoch"],
-                 base_sequence=sequence, flags=flags)  # fmt: skip
-    topic = {"name": side.name(name), "topic_id": side.id(name), "partition_data": [{"index": 0, "records": data}]}
-    return {"acks": -1, "timeout": 10_000, "transactional_id": side.name("x"), "topic_data": [topic], **more}
-
-
-def _ending(side: Side, committed: bool = True, **more: Any) -> dict[str, Any]:
-    return _producer(side, committed=committed, **more)
-
-
-def _settled(side: Side) -> None:
-    """Wait for markers that are on their way."""
-    until(lambda: _state(side)["error_code"] != "none" or _state(side)["transaction_state"] in ENDED, "the markers")
 
 
 def _seen(step: Step) -> Step:
     """A step that looks once a transaction that is being ended has ended."""
 
     def fields(side: Side) -> Any:
-        _settled(side)
+        settled(side)
         return step.fields(side)
 
     return step._replace(fields=fields)
@@ -209,7 +112,7 @@ STARTING = (
 
 def _addition(name: str, *names: tuple[str, int], given: Given = started, versions: Any = ONE_BY_ONE,
               **more: Any) -> Case:  # fmt: skip
-    return Case(name, "add_partitions_to_txn", lambda s: _adding(s, *names, **more), given=given, then=[STATE],
+    return Case(name, "add_partitions_to_txn", lambda s: adding_fields(s, *names, **more), given=given, then=[STATE],
                 versions=versions)  # fmt: skip
 
 
@@ -245,7 +148,7 @@ ADDING = (
 
 
 def _writing(name: str, *then: Step, given: Given = open_transaction, versions: Any = None, **more: Any) -> Case:
-    return Case(name, "produce", lambda s: _producing(s, **more), given=given,
+    return Case(name, "produce", lambda s: producing_fields(s, **more), given=given,
                 then=[STATE, RECORDS, UNCOMMITTED, PRODUCERS, *then], versions=versions)  # fmt: skip
 
 
@@ -270,7 +173,7 @@ def _group_offsets(side: Side, offset: int = 5, metadata: str = "a note", partit
     row = {"partition_index": partition, "committed_offset": offset, "committed_leader_epoch": 3}
     rows = [{"name": side.name(topic), "partitions": [{**row, "committed_metadata": metadata}]}]
     own = {"group_id": side.name("g"), "generation_id": -1, "member_id": "", "topics": rows}
-    return {**_producer(side), **own, **more}
+    return {**producer_fields(side), **own, **more}
 
 
 def _only_started(side: Side) -> None:
@@ -279,7 +182,7 @@ def _only_started(side: Side) -> None:
 
 
 def _offsets_added(name: str, given: Given = started, **more: Any) -> Case:
-    return Case(name, "add_offsets_to_txn", lambda s: _producer(s, group_id=s.name("g")) | more, given=given,
+    return Case(name, "add_offsets_to_txn", lambda s: producer_fields(s, group_id=s.name("g")) | more, given=given,
                 then=[STATE])  # fmt: skip
 
 
@@ -299,7 +202,7 @@ def _offsets_committed(name: str, given: Given = with_offsets, versions: Any = N
         known = {key: value(side) if callable(value) else value for key, value in more.items()}
         return _group_offsets(side, **known)
 
-    end = Step("end_txn", 3, _ending)
+    end = Step("end_txn", 3, ending_fields)
     return Case(name, "txn_offset_commit", fields, given=given, versions=versions,
                 then=[OFFSETS, STABLE_OFFSETS, STATE, end, _seen(OFFSETS)])  # fmt: skip
 
@@ -346,12 +249,12 @@ COMMITTING = (
 
 def _end_of(name: str, given: Given = written, committed: bool = True, then: tuple[Step, ...] = (),
             versions: Any = None, **more: Any) -> Case:  # fmt: skip
-    return Case(name, "end_txn", lambda s: _ending(s, committed, **more), given=given, versions=versions,
+    return Case(name, "end_txn", lambda s: ending_fields(s, committed, **more), given=given, versions=versions,
                 then=[*then, STATE, RECORDS, UNCOMMITTED, PRODUCERS])  # fmt: skip
 
 
-AGAIN = _seen(Step("end_txn", None, _ending))
-AGAIN_OTHERWISE = _seen(Step("end_txn", None, lambda s: _ending(s, False)))
+AGAIN = _seen(Step("end_txn", None, ending_fields))
+AGAIN_OTHERWISE = _seen(Step("end_txn", None, lambda s: ending_fields(s, False)))
 ENDING = (
     _end_of("commit a transaction"),
     _end_of("abort a transaction", committed=False),
@@ -444,6 +347,49 @@ DESCRIBING = (
     _describing("describe no transaction", coordinated),
 )
 
+
+def _reading(name: str, offset: int, isolation: int = 1, given: Given = mixed, **more: Any) -> Case:
+    return Case(name, "fetch", lambda s: fetch_fields(s, "t", offset=offset, isolation_level=isolation, **more),
+                given=given)  # fmt: skip
+
+
+def _finding_offset(name: str, timestamp: int, versions: range, isolation: int = 1) -> Case:
+    rows = [{"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}]
+    return Case(name, "list_offsets",
+                lambda s: {"replica_id": -1, "isolation_level": isolation, "timeout": 10_000,
+                           "topics": [{"name": s.name("t"), "partitions": rows}]},
+                given=mixed, versions=versions)  # fmt: skip
+
+
+READING = (
+    _reading("read what is committed", 0),
+    _reading("read what is not committed too", 0, 0),
+    _reading("read what is committed from within an aborted transaction", 5),
+    _reading("read what is committed from a marker on", 7),
+    _reading("read what is committed from the open transaction on", 8),
+    _reading("read what is committed from beyond the open transaction's start", 10),
+    _reading("read what is committed from the end on", 11),
+    _reading("read what is committed from beyond the end", 12),
+    _reading("read what is committed where nothing but an open transaction is", 0, given=written),
+    _reading("read what is committed after an abort", 0, given=aborted_transaction),
+    _reading("read little of what is committed", 0, partition_max_bytes=1),
+    _reading("read little from within an aborted transaction", 4, partition_max_bytes=1),
+    _finding_offset("the end of what is committed", -1, range(2, 12)),
+    _finding_offset("the end of what is not committed too", -1, range(2, 12), 0),
+    _finding_offset("the start of what is committed", -2, range(2, 12)),
+    _finding_offset("the highest timestamp of what is committed", -3, range(7, 12)),
+    _finding_offset("a time of what is committed", 1, range(2, 12)),
+    _finding_offset("a time after what is committed", 9_000_000_000_000, range(2, 12)),
+    Case("delete records into an open transaction", "delete_records",
+         lambda s: {"timeout": 10_000, "topics": [{"name": s.name("t"),
+                                                   "partitions": [{"partition_index": 0, "offset": 9}]}]},
+         given=mixed, then=[RECORDS, UNCOMMITTED, PRODUCERS, Step("end_txn", 3, ending_fields), RECORDS]),
+    Case("delete the records of an aborted transaction", "delete_records",
+         lambda s: {"timeout": 10_000, "topics": [{"name": s.name("t"),
+                                                   "partitions": [{"partition_index": 0, "offset": 6}]}]},
+         given=mixed, then=[RECORDS, UNCOMMITTED, PRODUCERS]),
+)  # fmt: skip
+
 FINDING = (
     Case("find a producer's coordinator", "find_coordinator",
          lambda s: {"key": s.name("x"), "key_type": 1, "coordinator_keys": [s.name("x"), s.name("y")]},
@@ -453,4 +399,4 @@ FINDING = (
 )  # fmt: skip
 
 CASES = (*STARTING, *ADDING, *WRITING, *ADDING_OFFSETS, *COMMITTING, *ENDING, *MARKING, *LISTING, *DESCRIBING,
-         *FINDING)  # fmt: skip
+         *READING, *FINDING)  # fmt: skip

@@ -30,6 +30,7 @@ _BY_FIELD: dict[str, Normal] = {
     "log_append_time": lambda side, value: side.moment(value),
     "log_append_time_ms": lambda side, value: side.moment(value),
     "transaction_start_time": lambda side, value: side.moment(value),
+    "timestamp": lambda side, value: side.moment(value),
     "last_timestamp": lambda side, value: side.moment(value),
     "documentation": lambda side, value: "<some text>" if value else value,
     "log_dir": lambda side, value: "<directory>",
