@@ -1,6 +1,6 @@
 """One member of a group as a process: `python member.py CLIENT BOOTSTRAP GROUP TOPIC STRATEGY SESSION_MS [INSTANCE]`.
 
-CLIENT is confluent, kafka-python or aiokafka; STRATEGY is an assignor's name, or consumer:NAME for the consumer
+CLIENT is confluent or aiokafka; STRATEGY is an assignor's name, or consumer:NAME for the consumer
 protocol with a server-side assignor. Prints the partitions it holds, as a line of JSON, whenever they change. Leaves
 its group on SIGTERM; kill -9 is a crash.
 """
@@ -12,7 +12,6 @@ import json
 import signal
 import sys
 import threading
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -59,37 +58,6 @@ def confluent(bootstrap: str, group: str, topic: str, strategy: str, session_ms:
     consumer.close()
 
 
-def kafka_python(bootstrap: str, group: str, topic: str, strategy: str, session_ms: int, instance: str | None) -> None:
-    warnings.simplefilter("ignore")
-    import kafka
-    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-    from kafka.coordinator.assignors.range import RangePartitionAssignor
-    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-    from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-
-    assignors = {
-        "range": RangePartitionAssignor,
-        "roundrobin": RoundRobinPartitionAssignor,
-        "sticky": StickyPartitionAssignor,
-        "cooperative-sticky": CooperativeStickyAssignor,
-    }
-    consumer = kafka.KafkaConsumer(
-        topic,
-        bootstrap_servers=bootstrap,
-        group_id=group,
-        group_instance_id=instance,
-        partition_assignment_strategy=[assignors[strategy]],
-        session_timeout_ms=session_ms,
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        metadata_max_age_ms=METADATA_MS,
-    )
-    say = Report()
-    while not leave.is_set():
-        consumer.poll(timeout_ms=50)
-        say(item.partition for item in consumer.assignment())
-    consumer.close()
-
-
 async def aio(bootstrap: str, group: str, topic: str, strategy: str, session_ms: int, instance: str | None) -> None:
     import aiokafka
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -125,8 +93,6 @@ def main() -> None:
     own = (bootstrap, group, topic, strategy, int(session_ms), instance[0] if instance else None)
     if client == "confluent":
         confluent(*own)
-    elif client == "kafka-python":
-        kafka_python(*own)
     else:
         asyncio.run(aio(*own))
 
