@@ -45,9 +45,8 @@ _PRODUCE = SERVED[PRODUCE]
 _FETCH = SERVED[FETCH]
 _STEP_SECONDS = 0.002
 """How long a long answer may hold the loop at a time."""
-WARM_UP_DELAY = 0.5
-"""A node that has just started has better things to do."""
-WARM_UP_PAUSE = 0.005
+QUIET_SECONDS = 0.1
+"""Without a request for so long, there is time to prepare for those to come."""
 
 
 class Dispatcher:
@@ -58,11 +57,13 @@ class Dispatcher:
         self.most_frame_bytes = most_frame_bytes
         self._handlers: dict[int, tuple[Handler, type[Root]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._received = 0
         self._room = asyncio.Semaphore(most_requests)
 
     # --- net.Service ---
 
     def receive(self, connection: Connection, frame: memoryview) -> None:
+        self._received += 1
         try:
             key, version, correlation_id, client_id_size = HEAD.unpack_from(frame)
             if key == PRODUCE and _PRODUCE.first <= version <= _PRODUCE.last:
@@ -163,14 +164,17 @@ class Dispatcher:
         place.complete([start, body])
 
     async def warm_up(self) -> None:
-        """Load every handler, one a turn, so that the first request of a kind does not hold the others up."""
-        await asyncio.sleep(WARM_UP_DELAY)
-        for key, api in SERVED.items():
-            if key not in (PRODUCE, FETCH):
-                self._handler(api)
-                for version in (api.last, max(api.first, api.flexible_from - 1)):
-                    api_codec(api, version)
-                    await asyncio.sleep(WARM_UP_PAUSE)
+        """Load every handler in quiet moments, so that the first request of a kind does not hold the others up."""
+        waiting = [api for key, api in SERVED.items() if key not in (PRODUCE, FETCH)]
+        while waiting:
+            before = self._received
+            await asyncio.sleep(QUIET_SECONDS)
+            if self._received != before:
+                continue
+            api = waiting.pop()
+            self._handler(api)
+            for version in (api.last, max(api.first, api.flexible_from - 1)):
+                api_codec(api, version)
 
     def _handler(self, api: Api) -> tuple[Handler, type[Root]]:
         known = self._handlers.get(api.key)
