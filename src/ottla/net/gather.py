@@ -19,8 +19,9 @@ PartQueue: TypeAlias = "deque[Any]"
 
 SMALL = 16 * 1024
 """Ranges up to this size are read and sent together with what surrounds them: one system call instead of two."""
-TURN = 4 * 1024 * 1024
-"""What one connection may send before others get their turn."""
+TURN = 16 * 1024 * 1024
+"""What one connection may send before others get their turn: more than the usual answer to a fetch of several
+partitions, which would otherwise pay for a second trip through the event loop (a third of the throughput)."""
 WINDOW = 1024 * 1024
 """How much of a file is looked at, and sent, at a time."""
 
