@@ -5,6 +5,7 @@ the machines decide. Invariants: a name is served by the one shard it leads to, 
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
@@ -46,7 +47,7 @@ class Shard(Protocol):
 S = TypeVar("S", bound=Shard)
 
 
-class MachineHost(Generic[S]):
+class MachineHost(ABC, Generic[S]):
     """See the module."""
 
     plan: TopicPlan
@@ -61,13 +62,13 @@ class MachineHost(Generic[S]):
 
     # --- what a kind of machine says ---
 
+    @abstractmethod
     def _make(self, partition: Partition) -> S:
         """The shard of a partition, not loaded yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _load(self, shard: S) -> bool:
         """Apply to the shard's machine what its log says; answers whether that worked."""
-        raise NotImplementedError
 
     # --- which shard ---
 
