@@ -237,7 +237,7 @@ static int consume(const struct load *load) {
     open_topic(client, load, &partitions);
     rd_kafka_topic_partition_list_t *assignment = rd_kafka_topic_partition_list_new(partitions);
     for (int p = 0; p < partitions; p++)
-        rd_kafka_topic_partition_list_add(assignment, load->topic, p)->offset = RD_KAFKA_OFFSET_BEGINNING;
+        rd_kafka_topic_partition_list_add(assignment, load->topic, p)->offset = 0;
     rd_kafka_assign(client, assignment);
     rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(client);
 

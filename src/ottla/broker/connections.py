@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ottla.net.connection import Connection, Service
 from ottla.net.gather import PageCache
 from ottla.net.intake import Intake
+from ottla.net.vigil import Vigil
 
 logger = logging.getLogger("ottla.net")
 
@@ -32,6 +33,7 @@ class Connections:
         self.limits = limits
         self._intake = Intake(limits.unfinished_bytes)
         self._cache = PageCache()
+        self._vigil = Vigil(loop)
         self._all: set[Connection] = set()
         self._per_address: dict[str, int] = {}
 
@@ -45,7 +47,7 @@ class Connections:
             logger.warning("refused a connection from %s: there are %d, %d of its address", peer, len(self._all), count)
             return
         self._per_address[peer] = count + 1
-        self._all.add(Connection(accepted, peer, listener, self._loop, self._intake, self._cache, service))
+        self._all.add(Connection(accepted, peer, listener, self._loop, self._intake, self._cache, self._vigil, service))
 
     def closed(self, connection: Connection, reason: str) -> None:
         self._all.discard(connection)

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from ottla.log.segment import FileRange
 from ottla.net.gather import PageCache, Part, Progress, transmit, warm
 from ottla.net.intake import SHARED_SIZE, Buffer, Intake
+from ottla.net.vigil import Vigil
 
 _SIZE = Struct(">i")
 MOST_WAITING = 128
@@ -77,6 +78,7 @@ class Connection:
         "_rest",
         "_service",
         "_socket",
+        "_vigil",
         "_waiting",
         "_writing",
         "active_at",
@@ -94,6 +96,7 @@ class Connection:
         loop: AbstractEventLoop,
         intake: Intake,
         cache: PageCache,
+        vigil: Vigil,
         service: Service,
     ) -> None:
         self._socket = accepted
@@ -102,6 +105,7 @@ class Connection:
         self._loop = loop
         self._intake = intake
         self._cache = cache
+        self._vigil = vigil
         self._service = service
         self.open = True
         self.state: Any = None  # what the broker remembers of this client
@@ -233,6 +237,7 @@ class Connection:
             self.drop("")
             return
         self._take(shared[: held + count])
+        self._vigil.heard()
 
     def _take(self, data: memoryview) -> None:
         """Handle the frames in `data`; keep what is left over."""

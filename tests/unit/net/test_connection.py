@@ -14,6 +14,7 @@ from ottla.net import connection as connection_module
 from ottla.net.connection import Connection, Deferred
 from ottla.net.gather import PageCache
 from ottla.net.intake import SHARED_SIZE, Intake
+from ottla.net.vigil import Vigil
 from ottla.runtime.disk import RealDisk
 
 
@@ -56,7 +57,9 @@ class Client:
         self.socket.setblocking(False)
         self.loop = asyncio.get_running_loop()
         self.intake = Intake(limit)
-        self.connection = Connection(ours, "test", "PLAINTEXT", self.loop, self.intake, PageCache(), self.service)
+        self.connection = Connection(
+            ours, "test", "PLAINTEXT", self.loop, self.intake, PageCache(), Vigil(self.loop), self.service
+        )
 
     async def send(self, data: bytes) -> None:
         await self.loop.sock_sendall(self.socket, data)
