@@ -29,7 +29,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 async def test_requests_far_apart_let_the_loop_sleep(watch: Watch) -> None:
     vigil = Vigil(asyncio.get_running_loop())
     vigil.heard()
-    watch.now += CLOSE
+    watch.now += CLOSE * 2
     vigil.heard()
     assert not vigil.awake
 
