@@ -8,10 +8,9 @@ one event loop; what blocks runs in `threads`.
 import asyncio
 import logging
 import os
-import random
 import socket
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import NamedTuple, TypeVar
 
 from ottla.base.settings.values import BrokerValues
@@ -31,6 +30,7 @@ from ottla.log.files import StorageFailure, World
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore, NoUsableDirectory
 from ottla.metadata.image import ClusterImage, ResourceType
+from ottla.wire.links import Links
 
 logger = logging.getLogger("ottla.broker")
 T = TypeVar("T")
@@ -45,7 +45,8 @@ class Platform(NamedTuple):
 
     loop: asyncio.AbstractEventLoop
     world: World
-    threads: ThreadPoolExecutor
+    threads: Executor
+    links: Links
 
 
 class Broker:
@@ -60,10 +61,13 @@ class Broker:
         controller: Controller,
         give_up: Callable[[str], None],
     ) -> None:
-        self.loop, self.world, self.threads = platform
+        self.loop, self.world, self.threads, self.links = platform
         self.clock = self.world.clock
         self.node_id = node_id
+        self.broker_epoch = -1
+        """The epoch of this broker's registration; -1 before there is one."""
         self.static_values = values
+        self._between_brokers = values.own_text("inter.broker.listener.name") or "PLAINTEXT"
         self.values = values
         self.store = store
         self.controller = controller
@@ -75,7 +79,7 @@ class Broker:
         self.waiting = WaitingRoom(self.loop)
         self.fetch_sessions = FetchSessions(
             self.values.integer("max.incremental.fetch.session.cache.slots"),
-            lambda: random.randrange(1, 2**31),
+            lambda: int.from_bytes(self.world.random.identity()[:4]) >> 1 or 1,
             self.clock.monotonic,
         )
         self.flusher = Flusher(self.loop, self.threads, self.storage_failed)
@@ -109,6 +113,13 @@ class Broker:
             for broker in self.image.brokers.values()
             if not broker.fenced and listener in broker.listeners
         ]
+
+    def address_of(self, broker_id: int) -> tuple[str, int] | None:
+        """Where other brokers find this one, or None while it is not known."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or not broker.listeners:
+            return None
+        return broker.listeners.get(self._between_brokers) or next(iter(broker.listeners.values()))
 
     def log_settings(self, topic: str) -> LogSettings:
         return self.publisher.settings_of(self.image, topic)

@@ -21,6 +21,7 @@ import ottla
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import TopicId, TopicPartition
 from ottla.broker.broker import Broker, Platform
+from ottla.client.links import NodeLinks
 from ottla.controller.controller import Controller
 from ottla.controller.metadata_log import UnreadableMetadata
 from ottla.controller.quorum_state import BadQuorumState
@@ -101,7 +102,12 @@ class Node:
             controller = self._lead(cluster_id, store, threads, [address for address, _ in listeners])
             self._load(store, controller.image)
             broker = Broker(
-                Platform(loop, self.world, threads), self.node_id, self.values, store, controller, self._give_up
+                Platform(loop, self.world, threads, NodeLinks()),
+                self.node_id,
+                self.values,
+                store,
+                controller,
+                self._give_up,
             )
             broker.start()
         except (UnusableDirectory, NoUsableDirectory, StorageFailure, UnreadableMetadata, BadQuorumState) as failure:
