@@ -14,8 +14,7 @@ from concurrent.futures import Executor
 from typing import NamedTuple, TypeVar
 
 from ottla.base.settings.values import BrokerValues
-from ottla.broker.connections import ConnectionLimits, Connections
-from ottla.broker.dispatch import Dispatcher
+from ottla.broker.dispatch import BrokerDispatcher
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.flusher import Flusher
 from ottla.broker.group_host import GroupHost
@@ -30,6 +29,8 @@ from ottla.log.files import StorageFailure, World
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore, NoUsableDirectory
 from ottla.metadata.image import ClusterImage, ResourceType
+from ottla.net.connections import ConnectionLimits, Connections
+from ottla.net.dispatch import Limits
 from ottla.wire.links import Links
 
 logger = logging.getLogger("ottla.broker")
@@ -84,8 +85,8 @@ class Broker:
         )
         self.flusher = Flusher(self.loop, self.threads, self.storage_failed)
         self.connections = Connections(self.loop, _limits(self.values))
-        self.dispatcher = Dispatcher(
-            self, self.values.integer("socket.request.max.bytes"), self.values.integer("queued.max.requests")
+        self.dispatcher = BrokerDispatcher(
+            self, Limits(self.values.integer("socket.request.max.bytes"), self.values.integer("queued.max.requests"))
         )
         self.groups = GroupHost(self)
         self.transactions = TransactionHost(self)

@@ -1,66 +1,33 @@
-"""From a frame to the handler of its API, and from the handler's answer to a frame.
+"""The broker's dispatch: Produce and Fetch by hand, everything else by one handler file per API.
 
-Owns: the one place where requests are taken apart, counted and answered, and where failures become error codes or a
-closed connection. Never knows: what an API does. Invariants: every request is answered or its connection closed; a bad
-one disturbs no other client; requests in progress are bounded.
+Owns: which requests take the short way. Never knows: what an API does. See `net.dispatch` for the rest.
 """
 
-import asyncio
-import logging
-from collections.abc import Callable, Coroutine
 from importlib import import_module
-from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
-from ottla.base.errors import ErrorCode
 from ottla.broker.apis import SERVED
-from ottla.broker.context import Context
 from ottla.broker.handlers import fetch, produce
-from ottla.log.files import StorageFailure
-from ottla.net.connection import Connection, Deferred
-from ottla.wire.apis import (
-    API_VERSIONS,
-    FETCH,
-    HEAD,
-    PRODUCE,
-    Api,
-    RequestHead,
-    hot_body,
-    read_head,
-    response_head,
-)
-from ottla.wire.codec import MalformedMessage, decode, encode_in_steps, reader, stepper, write
-from ottla.wire.schema import Root
+from ottla.net.connection import Connection
+from ottla.net.dispatch import Dispatcher, Handler, Limits, logger
+from ottla.wire.apis import FETCH, HEAD, PRODUCE, Api, hot_body
+from ottla.wire.codec import MalformedMessage
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-Handler = Callable[["Broker", Any, Context], Any]
-
-logger = logging.getLogger("ottla.broker")
-
-_SIZE = Struct(">i")
 _PRODUCE = SERVED[PRODUCE]
 _FETCH = SERVED[FETCH]
-_STEP_SECONDS = 0.002
-"""How long a long answer may hold the loop at a time."""
-QUIET_SECONDS = 0.1
-"""Without a request for so long, there is time to prepare for those to come."""
+_OTHERS = {key: api for key, api in SERVED.items() if key not in (PRODUCE, FETCH)}
 
 
-class Dispatcher:
-    """What connections hand their frames to."""
+class BrokerDispatcher(Dispatcher):
+    """What the connections of a broker's clients hand their frames to."""
 
-    def __init__(self, broker: "Broker", most_frame_bytes: int, most_requests: int) -> None:
+    def __init__(self, broker: "Broker", limits: Limits) -> None:
+        super().__init__(broker, _OTHERS, _handler, limits)
         self._broker = broker
-        self.most_frame_bytes = most_frame_bytes
-        self._handlers: dict[int, tuple[Handler, type[Root]]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._received = 0
-        self._room = asyncio.Semaphore(most_requests)
-
-    # --- net.Service ---
 
     def receive(self, connection: Connection, frame: memoryview) -> None:
         self._received += 1
@@ -73,7 +40,7 @@ class Dispatcher:
                 body = hot_body(frame, key, version, client_id_size)
                 fetch.handle(self._broker, connection, frame, (version, correlation_id, body))
             else:
-                self._receive_other(connection, frame)
+                self._receive(connection, frame)
         except StructError:
             connection.drop("a request shorter than its header")
         except MalformedMessage as problem:
@@ -82,154 +49,6 @@ class Dispatcher:
             logger.exception("a request of %s failed", connection.peer)
             connection.drop("an internal error")
 
-    def closed(self, connection: Connection, reason: str) -> None:
-        self._broker.connections.closed(connection, reason)
 
-    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        self._broker.in_thread(work, done)
-
-    # --- all APIs but Produce and Fetch ---
-
-    def _receive_other(self, connection: Connection, frame: memoryview) -> None:
-        head = read_head(frame)
-        api = SERVED.get(head.key)
-        if api is None:
-            connection.drop(f"a request of the unknown API {head.key}")
-        elif api.first <= head.version <= api.last:
-            self._handle(connection, frame, head, api)
-        elif head.key == API_VERSIONS:
-            # A client from the future: it learns the versions in the oldest form and asks again.
-            self._handle(connection, frame[:0], head._replace(version=-1), api)
-        else:
-            connection.drop(f"{api.name} in version {head.version}, which is not served")
-
-    def _handle(self, connection: Connection, frame: memoryview, head: RequestHead, api: Api) -> None:
-        handler, kind = self._handler(api)
-        context = Context(head.version, head.client_id, connection.listener, connection.peer)
-        if head.version < 0:
-            request = kind()
-        else:
-            request, _ = decode(kind, head.version, frame, head.body)
-        try:
-            answer = handler(self._broker, request, context)
-        except Exception as problem:
-            answer = failure(api, problem)
-        # As in Kafka, a connection is not read from until it has such an answer: that bounds what it can hold.
-        if asyncio.isfuture(answer):
-            # It waits for others, such as the members of its group: no work in progress, no task.
-            place = connection.defer(alone=True)
-            answer.add_done_callback(lambda done: self._complete(connection, place, done, head, api))
-            return
-        if asyncio.iscoroutine(answer):
-            place = connection.defer(alone=True)
-            task = self._broker.loop.create_task(self._finish(connection, place, answer, head, api))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-            return
-        if answer is None:
-            connection.drop(f"{api.name} failed")
-            return
-        connection.answer([_encoded(answer, head, api)])
-
-    def _complete(
-        self, connection: Connection, place: Deferred, done: "asyncio.Future[Root]", head: RequestHead, api: Api
-    ) -> None:
-        try:
-            place.complete([_encoded(done.result(), head, api)])
-        except (Exception, asyncio.CancelledError):
-            logger.exception("an answer to %s could not be given", api.name)
-            connection.drop("an internal error")
-
-    async def _finish(
-        self, connection: Connection, place: Deferred, work: Coroutine[Any, Any, Root], head: RequestHead, api: Api
-    ) -> None:
-        answer: Root | None
-        try:
-            async with self._room:
-                answer = await work
-        except Exception as problem:
-            answer = failure(api, problem)
-        if answer is None:
-            connection.drop(f"{api.name} failed")
-            return
-        try:
-            body = await in_steps(answer, head.version, self._broker.loop)
-        except Exception:
-            # Without this the client would wait for ever: nobody looks at the end of this task.
-            logger.exception("an answer to %s could not be written", api.name)
-            connection.drop("an internal error")
-            return
-        start = bytearray(4) + response_head(api, head.version, head.correlation_id)
-        _SIZE.pack_into(start, 0, len(start) - 4 + len(body))
-        place.complete([start, body])
-
-    async def warm_up(self) -> None:
-        """Load every handler in quiet moments, so that the first request of a kind does not hold the others up."""
-        waiting = [api for key, api in SERVED.items() if key not in (PRODUCE, FETCH)]
-        while waiting:
-            before = self._received
-            await asyncio.sleep(QUIET_SECONDS)
-            if self._received != before:
-                continue
-            api = waiting.pop()
-            self._handler(api)
-            for version in (api.last, max(api.first, api.flexible_from - 1)):
-                api_codec(api, version)
-
-    def _handler(self, api: Api) -> tuple[Handler, type[Root]]:
-        known = self._handlers.get(api.key)
-        if known is None:
-            handle = import_module(f"ottla.broker.handlers.{api.module}").handle
-            known = self._handlers[api.key] = (handle, api.request_class())
-        return known
-
-    async def drain(self, seconds: float) -> None:
-        """Let requests in progress finish, but no longer than this."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=seconds)
-        for task in tuple(self._tasks):
-            task.cancel()
-
-
-def api_codec(api: Api, version: int) -> None:
-    """Compile what reads and writes one version of an API."""
-    flexible = version >= api.flexible_from
-    reader(api.request_class(), version, flexible)
-    stepper(api.response_class(), version, flexible)
-
-
-def _encoded(answer: Root, head: RequestHead, api: Api) -> bytearray:
-    out = bytearray(4)
-    version = max(head.version, 0)
-    out += response_head(api, version, head.correlation_id)
-    write(out, answer, version)
-    _SIZE.pack_into(out, 0, len(out) - 4)
-    return out
-
-
-async def in_steps(answer: Root, version: int, loop: asyncio.AbstractEventLoop) -> bytearray:
-    """The bytes of an answer, written so that other requests get their turn in between."""
-    until = loop.time() + _STEP_SECONDS
-    steps = encode_in_steps(answer, version)
-    out = next(steps)
-    for position, _ in enumerate(steps):
-        if position % 16 == 15 and loop.time() > until:
-            await asyncio.sleep(0)
-            until = loop.time() + _STEP_SECONDS
-    return out
-
-
-def failure(api: Api, problem: Exception) -> Root | None:
-    """What to answer when a handler failed: the response's own error code where it has one, else nothing."""
-    if isinstance(problem, StorageFailure):
-        logger.error("%s: %s", api.name, problem)
-        error = ErrorCode.KAFKA_STORAGE_ERROR
-    else:
-        logger.error("%s failed", api.name, exc_info=problem)
-        error = ErrorCode.UNKNOWN_SERVER_ERROR
-    kind = api.response_class()
-    if "error_code" not in kind.__slots__:
-        return None
-    answer = kind()
-    answer.error_code = int(error)  # type: ignore[attr-defined]
-    return answer
+def _handler(api: Api) -> Handler:
+    return cast("Handler", import_module(f"ottla.broker.handlers.{api.module}").handle)
