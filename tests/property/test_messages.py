@@ -2,6 +2,7 @@
 
 import io
 import random
+from collections.abc import Generator
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from ottla.wire.codec import MalformedMessage, decode, encode, encode_in_steps
+from ottla.wire.codec import MalformedMessage, decode, decode_in_steps, encode, encode_in_steps
 from ottla.wire.messages import APIS
 from ottla.wire.schema import Field, Message, Root
 
@@ -68,6 +69,16 @@ def root(api: str, kind: str) -> type[Root]:
     return found
 
 
+def value_of(steps: Generator[None, None, Root]) -> Root:
+    """What a generator returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Root = end.value
+            return found
+
+
 @pytest.mark.parametrize(("api", "kind", "version"), CASES)
 def test_a_message_reads_back_and_has_the_bytes_another_codec_writes(api: str, kind: str, version: int) -> None:
     ours = root(api, kind)
@@ -83,6 +94,7 @@ def test_a_message_reads_back_and_has_the_bytes_another_codec_writes(api: str, k
         again, end = decode(ours, version, data)
         assert (again, end) == (message, len(data))
         assert list(encode_in_steps(message, version))[-1] == data
+        assert value_of(decode_in_steps(ours, version, data)) == message
         entity, size = entity_reader(theirs)(data, 0)
         assert size == len(data)
         out = io.BytesIO()
@@ -103,3 +115,5 @@ def test_damaged_bytes_are_malformed_and_nothing_else(seed: int) -> None:
                 damaged[chance.randrange(len(damaged))] = chance.randrange(256)
         with suppress(MalformedMessage):
             decode(ours, version, bytes(damaged))
+        with suppress(MalformedMessage):
+            value_of(decode_in_steps(ours, version, bytes(damaged)))

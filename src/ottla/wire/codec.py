@@ -8,7 +8,7 @@ Consecutive fields of fixed size become one `struct` call, which is what makes a
 than one that walks the description.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from struct import Struct, pack, unpack_from
 from struct import error as StructError
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from ottla.wire.schema import LATEST, Field, Message, Root
 Reader = Callable[[memoryview, int], tuple[Any, int]]
 Writer = Callable[[bytearray, Any], None]
 Stepper = Callable[[bytearray, Any], Iterator[None]]
+SteppedReader = Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]]
 M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Root)
 
@@ -47,6 +48,18 @@ def decode(kind: type[R], version: int, data: ByteView, position: int = 0) -> tu
     view = data if isinstance(data, memoryview) else memoryview(data)
     try:
         return reader(kind, version, version >= kind.FLEXIBLE_FROM)(view, position)
+    except (StructError, UnicodeDecodeError, OverflowError) as problem:
+        raise MalformedMessage(f"{kind.__name__} v{version}: {problem}") from None
+
+
+def decode_in_steps(kind: type[R], version: int, data: ByteView, position: int = 0) -> Generator[None, None, R]:
+    """The same message, its value in the end: pauses after each element of its arrays, so that a long request can be
+    read between other work."""
+    view = data if isinstance(data, memoryview) else memoryview(data)
+    try:
+        message: R
+        message, _ = yield from stepped_reader(kind, version, version >= kind.FLEXIBLE_FROM)(view, position)
+        return message
     except (StructError, UnicodeDecodeError, OverflowError) as problem:
         raise MalformedMessage(f"{kind.__name__} v{version}: {problem}") from None
 
@@ -252,6 +265,7 @@ WRITERS: dict[tuple[str, bool], Callable[..., None]] = {
 # --- compiling -------------------------------------------------------------------------------------------------------
 
 _readers: dict[tuple[type[Message], int, bool], Reader] = {}
+_stepped_readers: dict[tuple[type[Message], int, bool], SteppedReader] = {}
 _writers: dict[tuple[type[Message], int, bool], Writer] = {}
 _steppers: dict[tuple[type[Message], int, bool], Stepper] = {}
 
@@ -262,6 +276,15 @@ def reader(kind: type[Message], version: int, flexible: bool) -> Reader:
     found = _readers.get(key)
     if found is None:
         found = _readers[key] = _ReaderSource(kind, version, flexible).compile()
+    return found
+
+
+def stepped_reader(kind: type[Message], version: int, flexible: bool) -> SteppedReader:
+    """The compiled reader of one version as a generator that pauses after each element of its arrays of structs."""
+    key = (kind, version, flexible)
+    found = _stepped_readers.get(key)
+    if found is None:
+        found = _stepped_readers[key] = _ReaderSource(kind, version, flexible, stepped=True).compile()
     return found
 
 
@@ -293,12 +316,13 @@ def _split(kind: type[Message], version: int) -> tuple[list[Field], list[Field]]
 
 
 class _Source:
-    """Lines of a function being written, and the names it uses."""
+    """Lines of a function being written, and the names it uses; `stepped` makes it a generator."""
 
-    def __init__(self, kind: type[Message], version: int, flexible: bool) -> None:
+    def __init__(self, kind: type[Message], version: int, flexible: bool, stepped: bool = False) -> None:
         self.kind = kind
         self.version = version
         self.flexible = flexible
+        self.stepped = stepped
         self.lines: list[str] = []
         self.names: dict[str, Any] = {"kind": kind, "varint": read_varint, "slice_": _slice, "non_null": _non_null}
 
@@ -322,7 +346,7 @@ class _Source:
 class _ReaderSource(_Source):
     """Writes a function (view, position) -> (message, position)."""
 
-    def compile(self) -> Reader:
+    def compile(self) -> Any:
         plain, tagged = _split(self.kind, self.version)
         run: list[Field] = []
         for field in plain:
@@ -339,8 +363,9 @@ class _ReaderSource(_Source):
         elif self.flexible:
             self.lines.append(f"p = {self.name('skip', skip_tags)}(b, p) if b[p:p + 1] != b'\\0' else p + 1")
         self.lines.append(f"return kind({', '.join(arguments)}), p")
-        function: Reader = self.finish("def function(b, p):")
-        return function
+        if self.stepped:
+            self.lines.append("yield")
+        return self.finish("def function(b, p):")
 
     def fixed(self, run: list[Field]) -> None:
         if not run:
@@ -393,7 +418,12 @@ class _ReaderSource(_Source):
             return
         add(f"{indent}    {target} = []")
         add(f"{indent}    for _ in range(n):")
-        add(f"{indent}        {self.value(field, 'x')}")
+        if self.stepped and not isinstance(field.kind, str):
+            nested = self.name("g", stepped_reader(field.kind, self.version, self.flexible))
+            add(f"{indent}        x, p = yield from {nested}(b, p)")
+            add(f"{indent}        yield")
+        else:
+            add(f"{indent}        {self.value(field, 'x')}")
         if isinstance(field.kind, str):
             add(f"{indent}        if x is None: non_null(x)")
         add(f"{indent}        {target}.append(x)")
@@ -418,11 +448,7 @@ class _ReaderSource(_Source):
 
 
 class _WriterSource(_Source):
-    """Writes a function (buffer, message) that appends; `stepped` makes it a generator."""
-
-    def __init__(self, kind: type[Message], version: int, flexible: bool, stepped: bool = False) -> None:
-        super().__init__(kind, version, flexible)
-        self.stepped = stepped
+    """Writes a function (buffer, message) that appends."""
 
     def compile(self) -> Any:
         plain, tagged = _split(self.kind, self.version)
