@@ -51,6 +51,8 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 
 DEFAULT_SECONDS = 30.0
+TOPICS_AT_ONCE = 500
+"""Topics whose settings are asked for in one request."""
 BROKER_DEFAULT = -1
 """As partitions or replication factor of a new topic: what the broker's settings say."""
 
@@ -164,7 +166,7 @@ class Admin:
                 )
                 for topic in topics
             ],
-            timeout_ms=_milliseconds(seconds),
+            timeout_ms=milliseconds(seconds),
             validate_only=validate_only,
         )
 
@@ -180,7 +182,7 @@ class Admin:
                 )
                 for entry in answer.topics
             }
-            self._check_controller(result.error for result in created.values())
+            require_controller(self._cluster, (result.error for result in created.values()))
             return created
 
         return await self._cluster.retry(ask, deadline)
@@ -190,7 +192,7 @@ class Admin:
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name) for name in names],
             topic_names=names,
-            timeout_ms=_milliseconds(seconds),
+            timeout_ms=milliseconds(seconds),
         )
 
         async def ask() -> dict[str, Outcome]:
@@ -199,7 +201,7 @@ class Admin:
                 entry.name or "": Outcome(known_code(entry.error_code), entry.error_message)
                 for entry in answer.responses
             }
-            self._check_controller(outcome.error for outcome in outcomes.values())
+            require_controller(self._cluster, (outcome.error for outcome in outcomes.values()))
             return outcomes
 
         outcomes = await self._cluster.retry(ask, deadline)
@@ -214,7 +216,7 @@ class Admin:
         deadline = self._cluster.deadline(seconds)
         request = CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in totals.items()],
-            timeout_ms=_milliseconds(seconds),
+            timeout_ms=milliseconds(seconds),
         )
 
         async def ask() -> dict[str, Outcome]:
@@ -222,19 +224,13 @@ class Admin:
             outcomes = {
                 entry.name: Outcome(known_code(entry.error_code), entry.error_message) for entry in answer.results
             }
-            self._check_controller(outcome.error for outcome in outcomes.values())
+            require_controller(self._cluster, (outcome.error for outcome in outcomes.values()))
             return outcomes
 
         outcomes = await self._cluster.retry(ask, deadline)
         for name in totals:
             self._cluster.forget(name)
         return outcomes
-
-    def _check_controller(self, errors: Iterable[ErrorCode]) -> None:
-        """A request that met a broker that is not the controller changed nothing: look for the controller again."""
-        if any(error == ErrorCode.NOT_CONTROLLER for error in errors):
-            self._cluster.controller_id = -1
-            raise BrokerError(ErrorCode.NOT_CONTROLLER, "the cluster", "the controller is moving")
 
     # --- settings -----------------------------------------------------------------------------------------------------
 
@@ -260,6 +256,23 @@ class Admin:
 
         return await self._cluster.retry(ask, deadline, unless_missing)
 
+    async def topic_setting(
+        self, topics: Iterable[str], setting: str, seconds: float = DEFAULT_SECONDS
+    ) -> dict[str, str]:
+        """One setting of many topics; a topic that went meanwhile, or has no value for it, is left out."""
+        deadline = self._cluster.deadline(seconds)
+        names = list(topics)
+        found: dict[str, str] = {}
+        for start in range(0, len(names), TOPICS_AT_ONCE):
+            resources = [
+                DescribeConfigsResource(ResourceKind.TOPIC, name, [setting])
+                for name in names[start : start + TOPICS_AT_ONCE]
+            ]
+            ask = partial(self._cluster.ask_any, DescribeConfigsRequest(resources), DescribeConfigsResponse, deadline)
+            for result in (await self._cluster.retry(ask, deadline)).results:
+                found |= {result.resource_name: entry.value for entry in result.configs if entry.value is not None}
+        return found
+
     async def alter_configs(
         self,
         resource: Resource,
@@ -281,7 +294,7 @@ class Admin:
                 answer = await self._cluster.ask_node(node, request, IncrementalAlterConfigsResponse, deadline)
             (result,) = answer.responses
             error = known_code(result.error_code)
-            self._check_controller([error])
+            require_controller(self._cluster, [error])
             return Outcome(error, result.error_message)
 
         return await self._cluster.retry(ask, deadline)
@@ -310,7 +323,7 @@ class Admin:
 
         async def ask(node: int, parts: Mapping[str, list[DeleteRecordsPartition]]) -> DeleteRecordsResponse:
             topics = [DeleteRecordsTopic(name, rows) for name, rows in parts.items()]
-            request = DeleteRecordsRequest(topics, _milliseconds(seconds))
+            request = DeleteRecordsRequest(topics, milliseconds(seconds))
             return await self._cluster.ask_node(node, request, DeleteRecordsResponse, deadline)
 
         answers = await asyncio.gather(*(ask(node, parts) for node, parts in by_node.items()))
@@ -369,6 +382,13 @@ def _unknown_topic(name: str) -> BrokerError:
     return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
 
 
-def _milliseconds(seconds: float) -> int:
+def require_controller(cluster: Cluster, errors: Iterable[ErrorCode]) -> None:
+    """A request that met a broker that is not the controller changed nothing: look for the controller again."""
+    if any(error == ErrorCode.NOT_CONTROLLER for error in errors):
+        cluster.controller_id = -1
+        raise BrokerError(ErrorCode.NOT_CONTROLLER, "the cluster", "the controller is moving")
+
+
+def milliseconds(seconds: float) -> int:
     """What the broker may take: a little less than we wait, so that its own answer arrives."""
     return max(1, int(seconds * 900))

@@ -206,7 +206,11 @@ class Cluster:
             await self.refresh((), deadline)
         if self.controller_id not in self.brokers:
             raise BrokerError(ErrorCode.NOT_CONTROLLER, "the cluster", "it has no controller at the moment")
-        return await self.ask_node(self.controller_id, request, answer, deadline)
+        try:
+            return await self.ask_node(self.controller_id, request, answer, deadline)
+        except ConnectionFailed:
+            self.controller_id = -1  # whoever takes over is learned from the others
+            raise
 
     async def retry(
         self,
