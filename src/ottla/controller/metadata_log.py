@@ -7,10 +7,10 @@ with a LeaderChange record; what `read` gives back is what was whole on disk.
 
 from collections.abc import Iterator
 from errno import ENOSPC
-from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicId, TopicPartition
+from ottla.controller.quorum_ports import Stored, UnreadableMetadata
 from ottla.controller.quorum_state import QuorumState, read_quorum_state, write_quorum_state
 from ottla.log.files import StorageFailure, World
 from ottla.log.flushing import FlushTicket
@@ -27,6 +27,8 @@ from ottla.records.header import CorruptBatch, iterate_headers
 from ottla.records.record import Record
 from ottla.wire.stored.metadata import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 
+__all__ = ["MetadataLog", "UnreadableMetadata"]
+
 METADATA_TOPIC_ID = TopicId(bytes(15) + b"\x01")
 _LARGEST_INT = 2**31 - 1
 _LARGEST_LONG = 2**63 - 1
@@ -36,18 +38,6 @@ _SETTINGS = LogSettings(
     timestamp_after_max_ms=_LARGEST_LONG // 2,
     segment_ms=_LARGEST_LONG,
 )
-
-
-class UnreadableMetadata(Exception):
-    """The metadata log holds something that this release cannot work with; the message says where and what to do."""
-
-
-class Stored(NamedTuple):
-    """Facts that came into being together, and where in the log they end."""
-
-    facts: list[Fact]
-    offset: int
-    epoch: int
 
 
 class MetadataLog:

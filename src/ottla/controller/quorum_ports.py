@@ -1,0 +1,133 @@
+"""What a quorum node is told, and what it tells.
+
+Owns: the values that a `QuorumNode` is made of and the events it calls. Never knows: how agreement is reached (that is
+in `raft`), what the facts say.
+Invariants: events come on the loop, in order; every node hears the same decisions in the same order.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from ottla.base.settings.values import BrokerValues
+from ottla.log.files import World
+from ottla.metadata.facts import Fact
+from ottla.records.control import Endpoint, Voter
+
+__all__ = [
+    "Endpoint",
+    "NotLeader",
+    "QuorumEvents",
+    "QuorumIdentity",
+    "QuorumPlace",
+    "QuorumSettings",
+    "RunBlocking",
+    "Stored",
+    "UnreadableMetadata",
+    "Voter",
+]
+
+RunBlocking: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
+"""Runs a function in an I/O thread; what it raises comes back."""
+
+
+class UnreadableMetadata(Exception):
+    """The metadata log holds something that this release cannot work with; the message says where and what to do."""
+
+
+class NotLeader(Exception):
+    """This node does not lead the quorum, or not yet: nothing was appended."""
+
+
+class Stored(NamedTuple):
+    """Facts that came into being together, and where in the log they end (the offset of the last record)."""
+
+    facts: list[Fact]
+    offset: int
+    epoch: int
+
+
+class QuorumEvents(Protocol):
+    """Who hears what the quorum agrees on. Called on the loop, in order."""
+
+    def committed(self, batches: Sequence[Stored]) -> None:
+        """Decisions that every node will see; each once."""
+        ...
+
+    def snapshot(self, facts: Iterable[Fact], offset: int, epoch: int) -> None:
+        """Forget everything: these facts are the state up to and with the record at `offset`."""
+        ...
+
+    def leader_changed(self, leader_id: int, epoch: int) -> None:
+        """Somebody leads, or nobody that is known: -1."""
+        ...
+
+    def began_leading(self, epoch: int) -> None:
+        """This node leads, and everything before its epoch is committed and was told."""
+        ...
+
+    def stopped_leading(self, epoch: int) -> None:
+        """What was appended and not told as committed may or may not come; another leader decides."""
+        ...
+
+
+class QuorumPlace(NamedTuple):
+    """Where a quorum node lives."""
+
+    loop: asyncio.AbstractEventLoop
+    world: World
+    run_blocking: RunBlocking
+    directory: str
+    """Of `__cluster_metadata-0` itself."""
+
+
+class QuorumIdentity(NamedTuple):
+    """Who it is, and whom it knows before it has read anything.
+
+    Voters whose directory ids are sixteen zero bytes are fixed (kraft.version 0); with ids they are the first of a set
+    that can change (kraft.version 1). A log or a snapshot that names voters knows better than this.
+    """
+
+    cluster_id: str
+    node_id: int
+    directory_id: bytes
+    voters: tuple[Voter, ...]
+    can_vote: bool
+    bootstrap: tuple[tuple[str, int], ...] = ()
+    endpoints: tuple[Endpoint, ...] = ()
+    """Where this node's controller listens; told to others while it leads."""
+
+
+class QuorumSettings(NamedTuple):
+    """Times in seconds, sizes in bytes; Kafka's defaults."""
+
+    election_timeout: float = 1.0
+    election_backoff_max: float = 1.0
+    fetch_timeout: float = 2.0
+    request_timeout: float = 2.0
+    retry_backoff: float = 0.02
+    fetch_max_bytes: int = 1 << 20
+    snapshot_max_bytes: int = 1 << 20
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    retention_bytes: int = 100 << 20
+    retention_ms: int = 604_800_000
+    auto_join: bool = False
+
+    @classmethod
+    def of(cls, values: BrokerValues) -> "QuorumSettings":
+        small = values.get("internal.metadata.log.segment.bytes")
+        return cls(
+            election_timeout=values.integer("controller.quorum.election.timeout.ms") / 1000,
+            election_backoff_max=values.integer("controller.quorum.election.backoff.max.ms") / 1000,
+            fetch_timeout=values.integer("controller.quorum.fetch.timeout.ms") / 1000,
+            request_timeout=values.integer("controller.quorum.request.timeout.ms") / 1000,
+            retry_backoff=values.integer("controller.quorum.retry.backoff.ms") / 1000,
+            fetch_max_bytes=values.integer("controller.quorum.fetch.max.bytes"),
+            snapshot_max_bytes=values.integer("controller.quorum.fetch.snapshot.max.bytes"),
+            segment_bytes=small if isinstance(small, int) else values.integer("metadata.log.segment.bytes"),
+            segment_ms=values.integer("metadata.log.segment.ms"),
+            retention_bytes=values.integer("metadata.max.retention.bytes"),
+            retention_ms=values.integer("metadata.max.retention.ms"),
+            auto_join=values.boolean("controller.quorum.auto.join.enable"),
+        )
