@@ -7,28 +7,34 @@ is answered or its connection closed; a bad one disturbs no other client; reques
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from struct import Struct
 from struct import error as StructError
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.log.files import StorageFailure
 from ottla.net.connection import Connection, Deferred
 from ottla.net.connections import Connections
 from ottla.wire.apis import API_VERSIONS, Api, RequestHead, read_head, response_head
-from ottla.wire.codec import MalformedMessage, decode, encode_in_steps, reader, stepper, write
+from ottla.wire.codec import MalformedMessage, decode, decode_in_steps, encode_in_steps, reader, stepper, write
 from ottla.wire.schema import Root
 
 Handler = Callable[[Any, Any, "Context"], Any]
 """Of whom it serves, a request and its context: the answer, or a future or coroutine of it; None closes the
 connection."""
 
+T = TypeVar("T")
+
 logger = logging.getLogger("ottla.net")
 
 _SIZE = Struct(">i")
-_STEP_SECONDS = 0.002
-"""How long a long answer may hold the loop at a time."""
+_STEP_SECONDS = 0.001
+"""How long reading a long request, or writing a long answer, may hold the loop at a time."""
+_STEPS_BETWEEN_LOOKS = 16
+"""Elements after which the clock is looked at: each takes a few microseconds."""
+LONG_REQUEST = 16 * 1024
+"""Requests of more bytes are read in steps: so many take about a millisecond."""
 QUIET_SECONDS = 0.1
 """Without a request for so long, there is time to prepare for those to come."""
 
@@ -113,6 +119,10 @@ class Dispatcher:
     def _handle(self, connection: Connection, frame: memoryview, head: RequestHead, api: Api) -> None:
         handler, kind = self._handler(api)
         context = Context(head.version, head.client_id, connection.listener, connection.peer)
+        if len(frame) > LONG_REQUEST:
+            # Copied, because what the frame lies in is used again when this returns.
+            self._start(connection, self._read_and_ask(bytes(frame), head, api, context), head, api)
+            return
         if head.version < 0:
             request = kind()
         else:
@@ -128,15 +138,25 @@ class Dispatcher:
             answer.add_done_callback(lambda done: self._complete(connection, place, done, head, api))
             return
         if asyncio.iscoroutine(answer):
-            place = connection.defer(alone=True)
-            task = self._host.loop.create_task(self._finish(connection, place, answer, head, api))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._start(connection, answer, head, api)
             return
         if answer is None:
             connection.drop(f"{api.name} failed")
             return
         connection.answer([_encoded(answer, head, api)])
+
+    def _start(self, connection: Connection, work: Coroutine[Any, Any, Any], head: RequestHead, api: Api) -> None:
+        place = connection.defer(alone=True)
+        task = self._host.loop.create_task(self._finish(connection, place, work, head, api))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _read_and_ask(self, frame: bytes, head: RequestHead, api: Api, context: Context) -> Any:
+        """What the handler of a long request answers; a future is left to the caller."""
+        handler, kind = self._handler(api)
+        request = await in_steps(decode_in_steps(kind, head.version, frame, head.body), self._host.loop)
+        answer = handler(self._host, request, context)
+        return await answer if asyncio.iscoroutine(answer) else answer
 
     def _complete(
         self, connection: Connection, place: Deferred, done: "asyncio.Future[Root]", head: RequestHead, api: Api
@@ -148,19 +168,25 @@ class Dispatcher:
             connection.drop("an internal error")
 
     async def _finish(
-        self, connection: Connection, place: Deferred, work: Coroutine[Any, Any, Root], head: RequestHead, api: Api
+        self, connection: Connection, place: Deferred, work: Coroutine[Any, Any, Any], head: RequestHead, api: Api
     ) -> None:
         answer: Root | None
         try:
             async with self._room:
                 answer = await work
+            if asyncio.isfuture(answer):
+                # It waits for others, who need room to be heard.
+                answer = await answer
+        except MalformedMessage as problem:
+            connection.drop(f"a malformed request: {problem}")
+            return
         except Exception as problem:
             answer = failure(api, problem)
         if answer is None:
             connection.drop(f"{api.name} failed")
             return
         try:
-            body = await in_steps(answer, head.version, self._host.loop)
+            body = await in_steps(encode_in_steps(answer, head.version), self._host.loop)
         except Exception:
             # Without this the client would wait for ever: nobody looks at the end of this task.
             logger.exception("an answer to %s could not be written", api.name)
@@ -213,16 +239,19 @@ def _encoded(answer: Root, head: RequestHead, api: Api) -> bytearray:
     return out
 
 
-async def in_steps(answer: Root, version: int, loop: asyncio.AbstractEventLoop) -> bytearray:
-    """The bytes of an answer, written so that other requests get their turn in between."""
+async def in_steps(work: Generator[None, None, T], loop: asyncio.AbstractEventLoop) -> T:
+    """The value of work that is done so that other requests get their turn in between."""
     until = loop.time() + _STEP_SECONDS
-    steps = encode_in_steps(answer, version)
-    out = next(steps)
-    for position, _ in enumerate(steps):
-        if position % 16 == 15 and loop.time() > until:
+    while True:
+        try:
+            for _ in range(_STEPS_BETWEEN_LOOKS):
+                next(work)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        if loop.time() > until:
             await asyncio.sleep(0)
             until = loop.time() + _STEP_SECONDS
-    return out
 
 
 def failure(api: Api, problem: Exception) -> Root | None:

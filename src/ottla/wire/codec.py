@@ -77,14 +77,13 @@ def write(out: bytearray, message: Root, version: int) -> None:
     writer(kind, version, version >= kind.FLEXIBLE_FROM)(out, message)
 
 
-def encode_in_steps(message: Root, version: int) -> Iterator[bytearray]:
-    """The same bytes, growing: yields the buffer after each element of the outer arrays, so that a long answer can be
-    written between other work. The last value is the whole."""
+def encode_in_steps(message: Root, version: int) -> Generator[None, None, bytearray]:
+    """The same bytes, as the value in the end: pauses after each element of the message's arrays, so that a long answer
+    can be written between other work."""
     out = bytearray()
     kind = type(message)
-    for _ in stepper(kind, version, version >= kind.FLEXIBLE_FROM)(out, message):
-        yield out
-    yield out
+    yield from stepper(kind, version, version >= kind.FLEXIBLE_FROM)(out, message)
+    return out
 
 
 # --- the types that have no fixed size -------------------------------------------------------------------------------

@@ -28,8 +28,8 @@ from ottla.wire.messages.describe_configs import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-AT_ONCE = 16
-"""Resources described before other requests get their turn: about two milliseconds."""
+AT_ONCE = 8
+"""Resources described before other requests get their turn: about a millisecond."""
 
 MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
