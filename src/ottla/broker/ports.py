@@ -3,38 +3,43 @@
 Owns: the protocols only. The node hands in what fulfils them.
 """
 
+# The messages are types here and nothing else: a start does not load them.
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.image import ClusterImage
-from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
-from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from ottla.wire.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-)
-from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
-from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from ottla.wire.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from ottla.wire.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
-from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+    from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+    from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+    from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+    from ottla.wire.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse,
+    )
+    from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+    from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+    from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+    from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+    from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+    from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+    from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+    from ottla.wire.messages.incremental_alter_configs import (
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
+    from ottla.wire.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
+    )
+    from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+    from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+    from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
 class MetadataSource(Protocol):

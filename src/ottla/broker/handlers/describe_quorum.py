@@ -9,5 +9,5 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: DescribeQuorumRequest, context: Context) -> DescribeQuorumResponse:
-    return broker.controller.describe_quorum(request)
+async def handle(broker: "Broker", request: DescribeQuorumRequest, context: Context) -> DescribeQuorumResponse:
+    return await broker.controller.describe_quorum(request, context.version)

@@ -1,0 +1,18 @@
+"""AlterPartitionReassignments, v0 to v1: other replicas for partitions, or an end to such a move."""
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.context import Context
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+async def handle(
+    broker: "Broker", request: AlterPartitionReassignmentsRequest, context: Context
+) -> AlterPartitionReassignmentsResponse:
+    return await broker.controller.alter_partition_reassignments(request)

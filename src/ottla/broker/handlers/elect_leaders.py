@@ -1,0 +1,13 @@
+"""ElectLeaders, v0 to v2: the preferred leader, or any that is left; decided by the controller."""
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.context import Context
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+async def handle(broker: "Broker", request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
+    return await broker.controller.elect_leaders(request, context.version)

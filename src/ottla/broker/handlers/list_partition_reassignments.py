@@ -1,0 +1,18 @@
+"""ListPartitionReassignments, v0: which partitions are on their way to other replicas."""
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.context import Context
+from ottla.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+async def handle(
+    broker: "Broker", request: ListPartitionReassignmentsRequest, context: Context
+) -> ListPartitionReassignmentsResponse:
+    return await broker.controller.list_partition_reassignments(request)

@@ -1,0 +1,13 @@
+"""RemoveRaftVoter, v0: one voter less in the quorum; decided by its leader."""
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.context import Context
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+async def handle(broker: "Broker", request: RemoveRaftVoterRequest, context: Context) -> RemoveRaftVoterResponse:
+    return await broker.controller.remove_raft_voter(request)

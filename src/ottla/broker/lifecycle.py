@@ -1,0 +1,182 @@
+"""A broker's standing in the cluster: it registers, lives by heartbeats, and leaves with notice.
+
+Owns: the registration's epoch and the rhythm of heartbeats. Never knows: elections, how the controller is reached.
+Invariants: one heartbeat at a time; a broker that learns that its registration does not count any more registers anew;
+leaving ends by its deadline, whatever the controller says.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.controller_channel import ControllerUnavailable
+from ottla.metadata.delta import ClusterDelta
+from ottla.metadata.image import ClusterImage
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+logger = logging.getLogger("ottla.broker")
+
+RETRY_SECONDS = 0.1
+LEAVE_SECONDS = 30.0
+"""How long a leaving broker waits until others lead what it led."""
+_ANEW = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
+
+
+class Presence(NamedTuple):
+    """What a broker says of itself when it registers."""
+
+    incarnation_id: bytes
+    """New with every start of the process."""
+    listeners: Mapping[str, tuple[str, int]]
+    rack: str | None
+    directories: Sequence[bytes]
+    previous_epoch: int = -1
+    """The epoch of the registration that ended with a clean stop; -1 when the last stop was none."""
+
+
+class CannotRegister(Exception):
+    """The controller does not take this broker; the message says why."""
+
+
+class Lifecycle:
+    """`register`, then `start`; `leave` before the broker stops."""
+
+    def __init__(self, broker: "Broker", presence: Presence) -> None:
+        self._broker = broker
+        self._presence = presence
+        self._task: asyncio.Task[None] | None = None
+        self._moved = asyncio.Event()
+        self._unfenced = asyncio.Event()
+        self._leaving = False
+        self._offline: tuple[bytes, ...] = ()
+
+    @property
+    def fenced(self) -> bool:
+        return not self._unfenced.is_set()
+
+    async def register(self) -> None:
+        """Be part of the cluster, fenced at first; raises CannotRegister, ControllerUnavailable."""
+        broker = self._broker
+        presence = self._presence
+        answer = await broker.controller.register_broker(
+            BrokerRegistrationRequest(
+                broker_id=broker.node_id,
+                cluster_id=broker.image.cluster_id,
+                incarnation_id=presence.incarnation_id,
+                listeners=[
+                    Listener(name=name, host=host, port=port) for name, (host, port) in presence.listeners.items()
+                ],
+                features=[
+                    Feature(name=name, min_supported_version=first, max_supported_version=last)
+                    for name, (first, last) in broker.supported_features.items()
+                ],
+                rack=presence.rack,
+                log_dirs=sorted(presence.directories),
+                previous_broker_epoch=presence.previous_epoch,
+            )
+        )
+        if answer.error_code != ErrorCode.NONE:
+            raise CannotRegister(_why_not(broker.node_id, ErrorCode(answer.error_code)))
+        broker.broker_epoch = answer.broker_epoch
+
+    def start(self) -> None:
+        """Send heartbeats from here on."""
+        self._broker.controller.subscribe(self._published)
+        self._task = self._broker.loop.create_task(self._beat())
+
+    async def until_unfenced(self) -> None:
+        """Until the controller counts on this broker."""
+        await self._unfenced.wait()
+
+    def directory_failed(self, directory_id: bytes) -> None:
+        """Tell the controller with the next heartbeat, which is sent now."""
+        self._offline = (*self._offline, directory_id)
+        self._moved.set()
+
+    def _published(self, delta: ClusterDelta, image: ClusterImage) -> None:
+        # Only a fenced broker has reason to hurry: what it waited for may have come.
+        if self.fenced:
+            self._moved.set()
+
+    async def _beat(self) -> None:
+        interval = self._broker.values.integer("broker.heartbeat.interval.ms") / 1000
+        while not self._leaving:
+            self._moved.clear()
+            pause = interval
+            try:
+                answer = await self._send(want_shut_down=False)
+                error = ErrorCode(answer.error_code)
+                if error in _ANEW:
+                    logger.warning(
+                        "the registration of this broker does not count any more (%s): registers anew", error.name
+                    )
+                    self._unfenced.clear()
+                    await self.register()
+                    continue
+                if error != ErrorCode.NONE:
+                    pause = RETRY_SECONDS
+                elif answer.is_fenced:
+                    self._unfenced.clear()
+                    if answer.is_caught_up:
+                        pause = RETRY_SECONDS
+                else:
+                    self._unfenced.set()
+            except (ControllerUnavailable, CannotRegister) as problem:
+                logger.warning("the controller cannot be told that this broker lives: %s", problem)
+                pause = RETRY_SECONDS
+            await self._pause(pause)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._moved.wait()
+        except TimeoutError:
+            pass
+
+    async def _send(self, want_shut_down: bool) -> BrokerHeartbeatResponse:
+        broker = self._broker
+        return await broker.controller.broker_heartbeat(
+            BrokerHeartbeatRequest(
+                broker_id=broker.node_id,
+                broker_epoch=broker.broker_epoch,
+                current_metadata_offset=broker.image.offset,
+                want_fence=False,
+                want_shut_down=want_shut_down,
+                offline_log_dirs=list(self._offline),
+            )
+        )
+
+    async def leave(self) -> None:
+        """Let others lead what this broker leads, as long as that takes, but not for ever."""
+        self._leaving = True
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        if not self._broker.values.boolean("controlled.shutdown.enable"):
+            return
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS):
+                while True:
+                    self._moved.clear()
+                    answer = await self._send(want_shut_down=True)
+                    if answer.should_shut_down or answer.error_code != ErrorCode.NONE:
+                        return
+                    await self._pause(RETRY_SECONDS)
+        except (TimeoutError, ControllerUnavailable) as problem:
+            logger.warning("leaves without notice: %s", problem or "the controller did not let it go in time")
+
+
+def _why_not(node_id: int, error: ErrorCode) -> str:
+    reasons = {
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION: f"another broker that lives has the id {node_id} (node.id)",
+        ErrorCode.INCONSISTENT_CLUSTER_ID: "its data belongs to another cluster",
+        ErrorCode.UNSUPPORTED_VERSION: "the cluster uses features that this release does not know",
+    }
+    return f"The cluster does not take this broker: {reasons.get(error, error.name)}."

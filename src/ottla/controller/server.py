@@ -1,0 +1,234 @@
+"""What a controller's listener serves: brokers, other controllers, and tools that ask a controller directly.
+
+Owns: which API goes to the controller and which to the quorum, and the watch over brokers whose process may be gone.
+Never knows: how anything is decided. Invariants: a broker counts as gone only when its machine says that nobody listens
+at its address; being slow is not being gone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.base.errors import ErrorCode
+from ottla.controller.controller import Controller
+from ottla.net.connection import Connection
+from ottla.net.connections import ConnectionLimits, Connections
+from ottla.net.dispatch import Context, Dispatcher, Handler, Limits
+from ottla.wire.apis import API_VERSIONS, TABLE, Api
+from ottla.wire.links import LinkDown, Links
+from ottla.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from ottla.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ottla.wire.schema import Root
+
+if TYPE_CHECKING:
+    from ottla.controller.quorum_node import QuorumNode
+
+logger = logging.getLogger("ottla.controller")
+
+CONTROLLERS = 2
+LOOK_SECONDS = 1.0
+"""How long a look at a broker's address may take; one that takes longer says nothing."""
+NOT_ASKED = -(1 << 31)
+
+Route = Callable[["ControllerServer", Any, Context], Awaitable[Root] | Root]
+
+_QUORUM = (
+    "fetch",
+    "vote",
+    "begin_quorum_epoch",
+    "end_quorum_epoch",
+    "fetch_snapshot",
+    "describe_quorum",
+    "add_raft_voter",
+    "remove_raft_voter",
+    "update_raft_voter",
+)
+_BY_VERSION = ("delete_topics", "update_features", "alter_partition", "elect_leaders")
+"""Methods of the controller that must know the version of a request."""
+_METHODS = {
+    "create_topics": "create_topics",
+    "delete_topics": "delete_topics",
+    "create_partitions": "create_partitions",
+    "alter_configs": "alter_configs",
+    "incremental_alter_configs": "incremental_alter_configs",
+    "allocate_producer_ids": "allocate_producer_ids",
+    "update_features": "update_features",
+    "broker_registration": "register_broker",
+    "broker_heartbeat": "broker_heartbeat",
+    "unregister_broker": "unregister_broker",
+    "alter_partition": "alter_partition",
+    "elect_leaders": "elect_leaders",
+    "alter_partition_reassignments": "alter_partition_reassignments",
+    "list_partition_reassignments": "list_partition_reassignments",
+    "assign_replicas_to_dirs": "assign_replicas_to_dirs",
+    "controller_registration": "controller_registration",
+}
+"""The controller's method for each API that it decides."""
+
+
+class ServerPlace(NamedTuple):
+    """What a server runs on."""
+
+    loop: asyncio.AbstractEventLoop
+    threads: Executor
+    links: Links
+
+
+class ControllerServer:
+    """Serves one node's controller and its part of the quorum."""
+
+    def __init__(
+        self,
+        place: ServerPlace,
+        node_id: int,
+        controller: Controller,
+        quorum: "QuorumNode",
+        connection_limits: ConnectionLimits,
+        limits: Limits,
+    ) -> None:
+        self.loop, self._threads, self._links = place
+        self.node_id = node_id
+        self.controller = controller
+        self.quorum = quorum
+        self.connections = Connections(self.loop, connection_limits)
+        self.dispatcher = _ServerDispatcher(self, limits)
+        self._looking: asyncio.Task[None] | None = None
+        self._look_again = False
+
+    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        future = self._threads.submit(work)
+        future.add_done_callback(lambda _: self.loop.call_soon_threadsafe(done))
+
+    # --- brokers that may be gone ---
+
+    def look_for_lost_brokers(self) -> None:
+        """A connection ended, or this controller is new: ask at the address of every broker whether it is there."""
+        self._look_again = True
+        if self._looking is None:
+            self._looking = self.loop.create_task(self._look())
+            self._looking.add_done_callback(self._looked)
+
+    def _looked(self, task: "asyncio.Task[None]") -> None:
+        self._looking = None
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("looking for lost brokers failed", exc_info=task.exception())
+
+    async def _look(self) -> None:
+        while self._look_again and self.controller.active:
+            self._look_again = False
+            brokers = [
+                broker
+                for broker in self.controller.image.brokers.values()
+                if not broker.fenced and broker.id != self.node_id and broker.listeners
+            ]
+            await asyncio.gather(
+                *(self._look_at(each.id, each.epoch, next(iter(each.listeners.values()))) for each in brokers)
+            )
+
+    async def _look_at(self, broker_id: int, epoch: int, address: tuple[str, int]) -> None:
+        link = self._links.link(*address)
+        try:
+            await link.ask(
+                ApiVersionsRequest(client_software_name="ottla", client_software_version="node"),
+                ApiVersionsResponse,
+                LOOK_SECONDS,
+            )
+        except LinkDown as problem:
+            current = self.controller.image.brokers.get(broker_id)
+            if problem.refused and current is not None and current.epoch == epoch:
+                self.controller.broker_lost(broker_id, str(problem))
+        finally:
+            link.close()
+
+    async def stop(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+        await self.dispatcher.drain(LOOK_SECONDS)
+        self.connections.close()
+
+
+class _ServerDispatcher(Dispatcher):
+    def __init__(self, server: ControllerServer, limits: Limits) -> None:
+        super().__init__(server, SERVED, _handler, limits)
+        self._server = server
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        super().closed(connection, reason)
+        self._server.look_for_lost_brokers()
+
+
+def _handler(api: Api) -> Handler:
+    if api.module == "api_versions":
+        return _api_versions
+    if api.module == "describe_cluster":
+        return _describe_cluster
+    if api.module in _QUORUM:
+        return lambda server, request, context: server.quorum.handle(request, context.version)
+    method = _METHODS[api.module]
+    if api.module in _BY_VERSION:
+        return lambda server, request, context: getattr(server.controller, method)(request, context.version)
+    return lambda server, request, context: getattr(server.controller, method)(request)
+
+
+SERVED: Mapping[int, Api] = {
+    key: api
+    for key, api in TABLE.items()
+    if api.module in _QUORUM or api.module in _METHODS or api.module in ("api_versions", "describe_cluster")
+}
+
+
+def _api_versions(server: ControllerServer, request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+    served = [
+        ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last) for _, api in sorted(SERVED.items())
+    ]
+    if context.version < 0:
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=served)
+    image = server.controller.image
+    return ApiVersionsResponse(
+        api_keys=served,
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=first, max_version=last)
+            for name, (first, last) in server.controller.supported_features.items()
+            # Older clients refuse a range that begins at 0.
+            if context.version >= TABLE[API_VERSIONS].last or first > 0
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in image.features.items()
+        ],
+    )
+
+
+def _describe_cluster(
+    server: ControllerServer, request: DescribeClusterRequest, context: Context
+) -> DescribeClusterResponse:
+    if request.endpoint_type != CONTROLLERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type CONTROLLER, "
+            "but we wanted an endpoint of type BROKER",
+        )
+    return DescribeClusterResponse(
+        endpoint_type=CONTROLLERS,
+        cluster_id=server.controller.image.cluster_id,
+        controller_id=server.quorum.leader[0],
+        brokers=[
+            DescribeClusterBroker(broker_id=voter.id, host=endpoint.host, port=endpoint.port)
+            for voter in server.quorum.voters
+            for endpoint in voter.endpoints[:1]
+        ],
+        cluster_authorized_operations=NOT_ASKED,
+    )
