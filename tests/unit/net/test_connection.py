@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,79 +12,16 @@ import pytest
 from ottla.log.segment import FileRange
 from ottla.net import connection as connection_module
 from ottla.net.connection import Connection, Deferred
-from ottla.net.gather import PageCache
-from ottla.net.intake import SHARED_SIZE, Intake
-from ottla.net.vigil import Vigil
+from ottla.net.intake import SHARED_SIZE
 from ottla.runtime.disk import RealDisk
-
-
-def frame(body: bytes) -> bytes:
-    return struct.pack(">i", len(body)) + body
-
-
-class Recorder:
-    """A service that notes what arrives and answers as told."""
-
-    most_frame_bytes = 1 << 24
-
-    def __init__(self) -> None:
-        self.frames: list[bytes] = []
-        self.closed_because: str | None = None
-        self.places: list[Deferred] = []
-        self.on_frame: Callable[[Connection, bytes], None] = lambda connection, body: connection.answer([frame(body)])
-
-    def receive(self, connection: Connection, view: memoryview) -> None:
-        assert not view.readonly, "offsets are written into the frame"
-        body = bytes(view)
-        self.frames.append(body)
-        self.on_frame(connection, body)
-
-    def closed(self, connection: Connection, reason: str) -> None:
-        self.closed_because = reason
-
-    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        work()
-        asyncio.get_running_loop().call_soon(done)
-
-
-class Client:
-    """The other end, and everything around the connection."""
-
-    def __init__(self, limit: int = 1 << 30) -> None:
-        self.service = Recorder()
-        self.socket, ours = socket.socketpair()
-        ours.setblocking(False)
-        self.socket.setblocking(False)
-        self.loop = asyncio.get_running_loop()
-        self.intake = Intake(limit)
-        self.connection = Connection(
-            ours, "test", "PLAINTEXT", self.loop, self.intake, PageCache(), Vigil(self.loop), self.service
-        )
-
-    async def send(self, data: bytes) -> None:
-        await self.loop.sock_sendall(self.socket, data)
-
-    async def receive(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            part = await asyncio.wait_for(self.loop.sock_recv(self.socket, min(size - len(data), 1 << 20)), 10)
-            assert part, "the connection was closed"
-            data += part
-        return bytes(data)
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        deadline = self.loop.time() + 10
-        while not condition():
-            assert self.loop.time() < deadline, "it did not come about"
-            await asyncio.sleep(0)
+from support.connections import Client, frame
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
     made = Client()
     yield made
-    made.connection.drop("")
-    made.socket.close()
+    made.close()
 
 
 async def test_frames_that_arrive_together_are_answered_in_order(client: Client) -> None:
@@ -196,7 +133,7 @@ async def test_a_file_range_leaves_between_bytes(client: Client, tmp_path: Path)
     path.write_bytes(content)
     file = RealDisk().open(str(path))
     parts = [b"head", FileRange(file, 1000, 3_000_000), b"middle", FileRange(file, 5, 100), b"tail"]
-    client.service.on_frame = lambda connection, body: connection.answer(list(parts))  # type: ignore[arg-type]
+    client.service.on_frame = lambda connection, body: connection.answer(list(parts))
     await client.send(frame(b"go") + frame(b"go"))
     expected = b"head" + content[1000:3_001_000] + b"middle" + content[5:105] + b"tail"
     assert await client.receive(len(expected) * 2) == expected * 2
@@ -223,8 +160,7 @@ async def test_the_stalest_unfinished_frame_makes_room_for_others() -> None:
     await second.until(lambda: first.service.closed_because is not None)
     assert second.connection.open
     for one in (first, second):
-        one.connection.drop("")
-        one.socket.close()
+        one.close()
     assert first.intake.used == 0
 
 

@@ -1,0 +1,77 @@
+"""A connection of ottla over a socket pair, the service behind it and the client at its other end."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from ottla.net.connection import Connection, Deferred
+from ottla.net.gather import PageCache
+from ottla.net.intake import Intake
+from ottla.net.vigil import Vigil
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+class Recorder:
+    """A service that notes what arrives and answers as told."""
+
+    most_frame_bytes = 1 << 24
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.closed_because: str | None = None
+        self.places: list[Deferred] = []
+        self.on_frame: Callable[[Connection, bytes], None] = lambda connection, body: connection.answer([frame(body)])
+
+    def receive(self, connection: Connection, view: memoryview) -> None:
+        assert not view.readonly, "offsets are written into the frame"
+        body = bytes(view)
+        self.frames.append(body)
+        self.on_frame(connection, body)
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        self.closed_because = reason
+
+    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        work()
+        asyncio.get_running_loop().call_soon(done)
+
+
+class Client:
+    """The other end, and everything around the connection."""
+
+    def __init__(self, service: Any = None, cache: PageCache | None = None) -> None:
+        self.service: Any = service or Recorder()
+        self.socket, ours = socket.socketpair()
+        ours.setblocking(False)
+        self.socket.setblocking(False)
+        self.loop = asyncio.get_running_loop()
+        self.intake = Intake(1 << 30)
+        self.connection = Connection(
+            ours, "test", "PLAINTEXT", self.loop, self.intake, cache or PageCache(), Vigil(self.loop), self.service
+        )
+
+    def close(self) -> None:
+        self.connection.drop("")
+        self.socket.close()
+
+    async def send(self, data: bytes) -> None:
+        await self.loop.sock_sendall(self.socket, data)
+
+    async def receive(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            part = await asyncio.wait_for(self.loop.sock_recv(self.socket, min(size - len(data), 1 << 20)), 10)
+            assert part, "the connection was closed"
+            data += part
+        return bytes(data)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        deadline = self.loop.time() + 10
+        while not condition():
+            assert self.loop.time() < deadline, "it did not come about"
+            await asyncio.sleep(0)
