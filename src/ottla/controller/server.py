@@ -226,7 +226,7 @@ def _describe_cluster(
         cluster_id=server.controller.image.cluster_id,
         controller_id=server.quorum.leader[0],
         brokers=[
-            DescribeClusterBroker(broker_id=voter.id, host=endpoint.host, port=endpoint.port)
+            DescribeClusterBroker(broker_id=voter.voter_id, host=endpoint.host, port=endpoint.port)
             for voter in server.quorum.voters
             for endpoint in voter.endpoints[:1]
         ],

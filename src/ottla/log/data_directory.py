@@ -6,6 +6,7 @@ Invariants: nothing is read or written before the lock is held and the owner is 
 while the directory is in use, so a crash at any time counts as one.
 """
 
+import json
 import logging
 import os
 import re
@@ -68,11 +69,13 @@ def aside_name(topic_partition: TopicPartition, identity: bytes, mark: str) -> s
 class DataDirectory:
     """A data directory this node holds the lock of once `claim` has returned."""
 
-    __slots__ = ("_disk", "_lock", "_written", "failure", "identity", "path")
+    __slots__ = ("_disk", "_lock", "_written", "failure", "identity", "last_epoch", "path")
 
     def __init__(self, path: str, disk: Disk) -> None:
         self.path = path
         self.identity = b""
+        self.last_epoch = -1
+        """The epoch of the broker that stopped cleanly here; -1 when the last one did not."""
         self.failure: Exception | None = None
         """Why it is offline; None while it serves."""
         self._disk = disk
@@ -111,8 +114,10 @@ class DataDirectory:
     def take_clean_stop(self) -> bool:
         """Whether the last owner stopped cleanly; from here on the directory counts as not stopped cleanly."""
         path = os.path.join(self.path, CLEAN_STOP_FILE)
-        if read_whole(self._disk, path) is None:
+        content = read_whole(self._disk, path)
+        if content is None:
             return False
+        self.last_epoch = _broker_epoch(content)
         self._disk.remove(path)
         self._disk.sync_directory(self.path)
         return True
@@ -141,6 +146,14 @@ class DataDirectory:
         """The partition directories in it, put aside ones too. What is no partition's is left alone."""
         parsed = (parse_name(name) for name in self._disk.list(self.path) if name != METADATA_LOG)
         return [entry for entry in parsed if entry is not None]
+
+
+def _broker_epoch(content: bytes) -> int:
+    """The epoch in a mark of a clean stop; older ones are empty."""
+    try:
+        return int(json.loads(content)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return -1
 
 
 def _take(lock: File, path: str) -> None:

@@ -165,6 +165,12 @@ class LogStore:
     def live(self) -> list[DataDirectory]:
         return [directory for directory in self.directories if directory.failure is None]
 
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the broker whose clean stop all directories remember; -1 when one of them does not."""
+        epochs = {directory.last_epoch for directory in self.directories}
+        return epochs.pop() if len(epochs) == 1 else -1
+
     def load(
         self, settings_of: SettingsOf, *, is_stray: IsStray | None = None, progress: Progress | None = None
     ) -> None:

@@ -127,6 +127,7 @@ def test_logs_are_found_again_after_a_clean_stop(tmp_path: Path) -> None:
     assert "orders 0 1" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
     again = open_store(tmp_path)
     assert not (tmp_path / ".kafka_cleanshutdown").exists(), "a crash from here on is a crash"
+    assert again.last_epoch == 7
     log = again.logs[ORDERS]
     assert (log.topic_id, log.end_offset, log.high_watermark, log.recovery_point) == (TOPIC_ID, 1, 1, 1)
     assert [record.value for record in read_from(log, 0)] == [b"v"]
@@ -137,7 +138,9 @@ def test_a_store_that_was_never_loaded_does_not_call_its_stop_clean(tmp_path: Pa
     store = open_store(tmp_path)
     append(store.create(ORDERS, TOPIC_ID, SETTINGS), [(b"k", b"v")])
     crash(store)
-    open_store(tmp_path, load=False).close()
+    never_loaded = open_store(tmp_path, load=False)
+    assert never_loaded.last_epoch == -1
+    never_loaded.close()
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     assert not (tmp_path / "recovery-point-offset-checkpoint").exists()
 
