@@ -174,6 +174,9 @@ class SimLoop(asyncio.BaseEventLoop):
         self._looking: set[int] = set()
         scheduler.loops.append(self)
 
+    def __del__(self) -> None:
+        """It holds nothing of the system, so there is nothing to close."""
+
     # --- the life of a node -------------------------------------------------------------------------------------------
 
     def kill(self) -> None:
@@ -247,8 +250,8 @@ class SimLoop(asyncio.BaseEventLoop):
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)
 
-    def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> "asyncio.Task[Any]":
-        return asyncio.Task(coro, loop=self, name=name, context=context)
+    def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> "asyncio.Task[Any]":
+        return asyncio.Task(coro, loop=self, name=None if name is None else str(name), context=context)
 
     def run_in_executor(self, executor: Executor | None, func: Callable[..., T], *args: Any) -> "asyncio.Future[T]":  # type: ignore[override]
         assert executor is not None, "product code is handed its executor"
