@@ -7,26 +7,25 @@ share a group with members of the classic protocol while it changes over and bac
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
-from support import java
+from support import group_members, java
 from support.brokers import Broker, broker_under_test
+from support.group_members import PARTITIONS, SECONDS, Member, described, fill, settled
 from support.processes import OttlaProcess, until
 
 # The clients' own habits are not on trial here.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
-SECONDS = 45.0
-PARTITIONS = 4
 # Clients heartbeat when the broker tells them to: often, so that tests are quick.
 QUICK = {
     "group.consumer.min.heartbeat.interval.ms": "100",
@@ -47,80 +46,8 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield running
 
 
-def fill(broker: Broker, topic: str, count: int = 40) -> None:
-    """Make a topic with records 0 to count - 1, spread evenly."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(SECONDS)
-    producer = Producer({"bootstrap.servers": broker.bootstrap})
-    for number in range(count):
-        producer.produce(topic, str(number), partition=number % PARTITIONS)
-    assert producer.flush(SECONDS) == 0
-
-
-class Member:
-    """A consumer that remembers what it received and how often its assignment changed."""
-
-    def __init__(self, broker: Broker, group: str, topic: str, protocol: str = "consumer", **settings: Any) -> None:
-        named = {name.replace("_", "."): value for name, value in settings.items()}
-        if protocol == "classic":
-            named = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 200, **named}
-        self.consumer = Consumer(
-            {
-                "bootstrap.servers": broker.bootstrap,
-                "group.id": group,
-                "group.protocol": protocol,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "topic.metadata.refresh.interval.ms": 500,
-                **named,
-            }
-        )
-        self.rebalances = 0
-        self.received: list[int] = []
-        self.consumer.subscribe([topic], on_assign=self._changed, on_revoke=self._changed)
-
-    def _changed(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.rebalances += 1
-
-    @property
-    def partitions(self) -> set[tuple[str, int]]:
-        return {(item.topic, item.partition) for item in self.consumer.assignment()}
-
-    def poll(self) -> None:
-        message = self.consumer.poll(0.05)
-        if message is not None and message.error() is None:
-            self.received.append(int(message.value() or b""))
-
-    def has(self, count: int) -> bool:
-        """Whether it has received so many records; polls on the way."""
-        self.poll()
-        return len(self.received) >= count
-
-    def close(self) -> None:
-        self.consumer.close()
-
-
-@contextlib.contextmanager
-def members(broker: Broker, group: str, topic: str, *settings: Mapping[str, Any]) -> Iterator[list[Member]]:
-    made = [Member(broker, group, topic, **own) for own in settings]
-    try:
-        yield made
-    finally:
-        for member in made:
-            member.close()
-
-
-def settled(made: list[Member], partitions: int = PARTITIONS) -> bool:
-    """Whether the partitions are shared out, each to one member; polls everybody on the way."""
-    for member in made:
-        member.poll()
-    owned = [partition for member in made for partition in member.partitions]
-    return len(owned) == partitions and len(set(owned)) == partitions and all(member.partitions for member in made)
-
-
-def described(broker: Broker, group: str) -> Any:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    return admin.describe_consumer_groups([group])[group].result(SECONDS)
+members = partial(group_members.members, protocol="consumer")
+ModernMember = partial(Member, protocol="consumer")
 
 
 def test_a_consumer_reads_commits_and_another_goes_on(quick: Broker, topic: str) -> None:
@@ -152,11 +79,11 @@ def test_members_share_the_partitions_anew_when_one_comes_or_leaves(quick: Broke
 def test_a_static_member_restarts_without_a_rebalance(quick: Broker, topic: str) -> None:
     fill(quick, topic)
     with members(quick, topic, topic, {}) as (other,):
-        first = Member(quick, topic, topic, group_instance_id="steady")
+        first = ModernMember(quick, topic, topic, group_instance_id="steady")
         until(lambda: settled([other, first]), "two members", SECONDS)
         mine, changes = first.partitions, other.rebalances
         first.close()
-        again = Member(quick, topic, topic, group_instance_id="steady")
+        again = ModernMember(quick, topic, topic, group_instance_id="steady")
         until(lambda: settled([other, again]), "it to be back", SECONDS)
         assert again.partitions == mine
         assert other.rebalances == changes
@@ -250,10 +177,10 @@ def test_a_group_is_described_and_deleted(quick: Broker, topic: str) -> None:
 
 def test_members_of_both_protocols_share_a_group_on_its_way_there_and_back(quick: Broker, topic: str) -> None:
     fill(quick, topic)
-    old = Member(quick, topic, topic, protocol="classic", partition_assignment_strategy="cooperative-sticky")
+    old = Member(quick, topic, topic, partition_assignment_strategy="cooperative-sticky")
     until(lambda: settled([old]), "a classic member", SECONDS)
     assert described(quick, topic).type == ConsumerGroupType.CLASSIC
-    new = Member(quick, topic, topic)
+    new = ModernMember(quick, topic, topic)
     until(lambda: settled([old, new]), "one of each", SECONDS)
     assert described(quick, topic).type == ConsumerGroupType.CONSUMER
     place = TopicPartition(*sorted(old.partitions)[0], 2)

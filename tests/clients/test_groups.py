@@ -7,18 +7,18 @@ their own, of the broker, and when others come, leave, fall silent or restart as
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 import aiokafka
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from support.brokers import Broker
+from support.group_members import PARTITIONS, SECONDS, Member, described, fill, members, settled
 from support.processes import until
 from support.raw import RawConnection
 
@@ -31,87 +31,7 @@ with warnings.catch_warnings():
 # The clients' own habits are not on trial here.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
-SECONDS = 30.0
-PARTITIONS = 4
 StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]
-
-
-def fill(broker: Broker, topic: str, count: int = 40) -> None:
-    """Make a topic with records 0 to count - 1, spread evenly."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(SECONDS)
-    producer = Producer({"bootstrap.servers": broker.bootstrap})
-    for number in range(count):
-        producer.produce(topic, str(number), partition=number % PARTITIONS)
-    assert producer.flush(SECONDS) == 0
-
-
-class Member:
-    """A confluent-kafka consumer that remembers what it was assigned and how often."""
-
-    def __init__(self, broker: Broker, group: str, topic: str, **settings: Any) -> None:
-        named = {name.replace("_", "."): value for name, value in settings.items()}
-        self.consumer = Consumer(
-            {
-                "bootstrap.servers": broker.bootstrap,
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "session.timeout.ms": 6_000,
-                "heartbeat.interval.ms": 200,
-                "topic.metadata.refresh.interval.ms": 500,
-                **named,
-            }
-        )
-        self.rebalances = 0
-        self.received: list[int] = []
-        self.consumer.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked)
-
-    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.rebalances += 1
-
-    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.rebalances += 1
-
-    @property
-    def partitions(self) -> set[int]:
-        return {item.partition for item in self.consumer.assignment()}
-
-    def poll(self) -> None:
-        message = self.consumer.poll(0.05)
-        if message is not None and message.error() is None:
-            self.received.append(int(message.value() or b""))
-
-    def has(self, count: int) -> bool:
-        """Whether it has received so many records; polls on the way."""
-        self.poll()
-        return len(self.received) >= count
-
-    def close(self) -> None:
-        self.consumer.close()
-
-
-@contextlib.contextmanager
-def members(broker: Broker, group: str, topic: str, *settings: Mapping[str, Any]) -> Iterator[list[Member]]:
-    made = [Member(broker, group, topic, **own) for own in settings]
-    try:
-        yield made
-    finally:
-        for member in made:
-            member.close()
-
-
-def settled(made: list[Member], partitions: int = PARTITIONS) -> bool:
-    """Whether the partitions are shared out, each to one member; polls everybody on the way."""
-    for member in made:
-        member.poll()
-    owned = [partition for member in made for partition in member.partitions]
-    return len(owned) == partitions and len(set(owned)) == partitions and all(member.partitions for member in made)
-
-
-def state_of(broker: Broker, group: str) -> Any:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    return admin.describe_consumer_groups([group], request_timeout=SECONDS)[group].result(SECONDS)
 
 
 def committed_of(broker: Broker, group: str, topic: str) -> dict[int, int]:
@@ -143,12 +63,12 @@ def test_members_share_the_partitions_anew_when_one_comes_or_leaves(broker: Brok
         until(lambda: settled([first]), "one member with everything", SECONDS)
         with members(broker, topic, topic, own, own) as others:
             until(lambda: settled([first, *others]), "three members", SECONDS)
-            described = state_of(broker, topic)
-            assert described.state.name == "STABLE"
-            assert described.partition_assignor == strategy
-            assert len(described.members) == 3
+            found = described(broker, topic)
+            assert found.state.name == "STABLE"
+            assert found.partition_assignor == strategy
+            assert len(found.members) == 3
         until(lambda: settled([first]), "one member again", SECONDS)
-    assert state_of(broker, topic).state.name == "EMPTY"
+    assert described(broker, topic).state.name == "EMPTY"
 
 
 def test_a_static_member_restarts_without_a_rebalance(broker: Broker, topic: str) -> None:
@@ -199,12 +119,10 @@ def test_the_partitions_of_a_silent_member_go_to_the_others(start_broker: StartB
             assert joined["leader"] == joined["member_id"]
             with members(broker, topic, topic, {}) as (lively,):
                 until(lambda: settled([lively]), "everything", SECONDS)
-                assert len(state_of(broker, topic).members) == 1
+                assert len(described(broker, topic).members) == 1
 
 
 def test_more_partitions_are_shared_out_too(broker: Broker, topic: str) -> None:
-    from confluent_kafka.admin import NewPartitions
-
     fill(broker, topic)
     with members(broker, topic, topic, {}, {}) as both:
         until(lambda: settled(both), "two members", SECONDS)
@@ -237,7 +155,7 @@ def test_groups_and_offsets_survive_the_broker(start_broker: StartBroker, topic:
             until(commits_again, "a commit after the restart", SECONDS)
             assert member.rebalances == before
             assert committed_of(broker, topic, topic) == {0: 5, 1: 10, 2: 10, 3: 10}
-            assert len(state_of(broker, topic).members) == 1
+            assert len(described(broker, topic).members) == 1
 
 
 def test_commits_that_wait_for_the_disk_are_answered(start_broker: StartBroker, topic: str) -> None:
@@ -247,7 +165,7 @@ def test_commits_that_wait_for_the_disk_are_answered(start_broker: StartBroker, 
             until(lambda: settled(both), "two members", SECONDS)
             for member in both:
                 member.consumer.commit(
-                    offsets=[TopicPartition(topic, index, 4) for index in member.partitions], asynchronous=False
+                    offsets=[TopicPartition(topic, index, 4) for _, index in member.partitions], asynchronous=False
                 )
         assert committed_of(broker, topic, topic) == dict.fromkeys(range(PARTITIONS), 4)
 
