@@ -25,7 +25,9 @@ class _Place(NamedTuple):
 
 COMMANDS = {
     "serve": _Place("ottla.cli.serve", "serve", "Run one node in the foreground."),
+    "cluster": _Place("ottla.cli.cluster", "app", "Run a cluster on this machine; see how a cluster is."),
     "topic": _Place("ottla.cli.topic", "app", "Create, list, describe, alter and delete topics."),
+    "partition": _Place("ottla.cli.partition", "app", "Elect leaders, move replicas, balance brokers."),
     "produce": _Place("ottla.cli.produce", "produce", "Send lines or JSON objects to a topic."),
     "consume": _Place("ottla.cli.consume", "consume", "Print the records of a topic."),
     "log": _Place("ottla.cli.log", "app", "Look into log files, without a running node."),
@@ -92,6 +94,7 @@ def ottla(
 
     \b
     ottla serve                                   start a node on port 9092
+    ottla cluster start --brokers 3               start three, on ports 9092 to 9094
     ottla topic create orders --partitions 3
     echo 'hello' | ottla produce orders
     ottla consume orders --until-end
@@ -115,3 +118,7 @@ def run() -> None:
             )
         print(f"ottla: {sentence}", file=sys.stderr)
         sys.exit(1)
+
+
+if __name__ == "__main__":
+    run()

@@ -270,7 +270,9 @@ class Admin:
             ]
             ask = partial(self._cluster.ask_any, DescribeConfigsRequest(resources), DescribeConfigsResponse, deadline)
             for result in (await self._cluster.retry(ask, deadline)).results:
-                found |= {result.resource_name: entry.value for entry in result.configs if entry.value is not None}
+                values = [entry.value for entry in result.configs if entry.name == setting]
+                if values and values[0] is not None:
+                    found[result.resource_name] = values[0]
         return found
 
     async def alter_configs(

@@ -1,0 +1,236 @@
+"""What `ottla cluster status` shows, made from what the cluster told.
+
+Owns: the rows and JSON documents, and what counts as trouble. Never knows: how it was asked for, or printing. Pure
+functions of values.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ottla.cli.output import Column, Table
+from ottla.client.cluster import Partition, Topic
+from ottla.client.cluster_admin import BrokerState, ClusterState, Quorum
+
+MIN_IN_SYNC = "min.insync.replicas"
+SHOWN_TROUBLES = 20
+
+OFFLINE = "offline"
+UNDER_MIN = "under min in-sync"
+UNDER_REPLICATED = "under-replicated"
+WORST_FIRST = (OFFLINE, UNDER_MIN, UNDER_REPLICATED)
+
+
+class Status(NamedTuple):
+    """A cluster at one moment; `least` is each topic's min.insync.replicas."""
+
+    state: ClusterState
+    quorum: Quorum | None
+    topics: Sequence[Topic]
+    least: Mapping[str, int]
+
+
+class Trouble(NamedTuple):
+    """A partition and everything that is wrong with it, the worst first."""
+
+    kinds: tuple[str, ...]
+    topic: str
+    partition: Partition
+
+
+def troubles(status: Status) -> Iterator[Trouble]:
+    for topic in status.topics:
+        least = status.least.get(topic.name, 1)
+        for part in topic.partitions:
+            found = (
+                (OFFLINE, part.leader < 0),
+                (UNDER_MIN, len(part.in_sync) < least),
+                (UNDER_REPLICATED, len(part.in_sync) < len(part.replicas)),
+            )
+            kinds = tuple(kind for kind, holds in found if holds)
+            if kinds:
+                yield Trouble(kinds, topic.name, part)
+
+
+class Counts(NamedTuple):
+    """What a broker carries; `preferred` leaders are those it should have."""
+
+    leaders: int
+    preferred: int
+    replicas: int
+    in_sync: int
+
+
+def counts(status: Status, broker_id: int) -> Counts:
+    parts = [part for topic in status.topics for part in topic.partitions]
+    return Counts(
+        sum(part.leader == broker_id for part in parts),
+        sum(part.replicas[:1] == (broker_id,) for part in parts),
+        sum(broker_id in part.replicas for part in parts),
+        sum(broker_id in part.in_sync for part in parts),
+    )
+
+
+def leader_skew(status: Status) -> float:
+    """How far the busiest leader is above its even share: 0.0 is even, 1.0 is twice the share."""
+    led = [counts(status, broker.node_id).leaders for broker in status.state.brokers if not broker.fenced]
+    return max(led) * len(led) / sum(led) - 1 if sum(led) else 0.0
+
+
+def summary(status: Status) -> str:
+    """The lines above the tables."""
+    parts = [part for topic in status.topics for part in topic.partitions]
+    kinds = Counter(kind for trouble in troubles(status) for kind in trouble.kinds)
+    found = ", ".join(f"{kinds[kind]} {kind}" for kind in WORST_FIRST if kinds[kind])
+    misled = sum(part.leader >= 0 and part.leader != part.replicas[0] for part in parts if part.replicas)
+    facts = [
+        ("cluster", status.state.cluster_id),
+        ("controller", _node(_controller(status))),
+        ("topics", str(len(status.topics))),
+        ("partitions", f"{len(parts)}: {found or 'all in sync'}"),
+        ("leader skew", f"{leader_skew(status):.0%}" + (f", {misled} not led by the first replica" if misled else "")),
+    ]
+    return "".join(f"{name:<12} {text}\n" for name, text in facts)
+
+
+def brokers_table(status: Status) -> Table:
+    columns = [
+        Column("BROKER", True),
+        Column("ADDRESS"),
+        Column("RACK"),
+        Column("STATE"),
+        Column("LEADS", True),
+        Column("PREFERRED", True),
+        Column("REPLICAS", True),
+        Column("IN SYNC", True),
+    ]
+    rows = []
+    for broker in status.state.brokers:
+        carried = counts(status, broker.node_id)
+        rows.append(
+            [
+                str(broker.node_id),
+                str(broker.address),
+                broker.rack or "-",
+                "fenced" if broker.fenced else "up",
+                *map(str, carried),
+            ]
+        )
+    return Table(columns, rows)
+
+
+def quorum_table(quorum: Quorum) -> Table:
+    """The keepers of the metadata log; how long ago each had caught up is told by the leader's own clock."""
+    now = max((each.last_caught_up for each in (*quorum.voters, *quorum.observers)), default=-1)
+    rows = []
+    for role, replicas in (("voter", quorum.voters), ("observer", quorum.observers)):
+        for replica in replicas:
+            behind = now - replica.last_caught_up if replica.last_caught_up >= 0 else None
+            rows.append(
+                [
+                    str(replica.node_id),
+                    "leader" if replica.node_id == quorum.leader_id else role,
+                    str(replica.end_offset),
+                    str(quorum.lag(replica)),
+                    "?" if behind is None else f"{behind / 1000:.1f} s",
+                ]
+            )
+    columns = [
+        Column("NODE", True),
+        Column("QUORUM"),
+        Column("END OFFSET", True),
+        Column("LAG", True),
+        Column("BEHIND", True),
+    ]
+    return Table(columns, rows)
+
+
+def trouble_table(status: Status) -> Table:
+    """The partitions in trouble, worst first; where there are many, the first of them."""
+    found = sorted(
+        troubles(status), key=lambda trouble: (WORST_FIRST.index(trouble.kinds[0]), trouble.topic, trouble.partition)
+    )
+    rows = [
+        [
+            trouble.topic,
+            str(trouble.partition.number),
+            trouble.kinds[0],
+            _node(trouble.partition.leader),
+            ",".join(map(str, trouble.partition.replicas)),
+            ",".join(map(str, trouble.partition.in_sync)),
+        ]
+        for trouble in found[:SHOWN_TROUBLES]
+    ]
+    if len(found) > SHOWN_TROUBLES:
+        rows.append([f"… and {len(found) - SHOWN_TROUBLES} more", "", "", "", "", ""])
+    columns = [
+        Column("TOPIC"),
+        Column("PARTITION", True),
+        Column("TROUBLE"),
+        Column("LEADER", True),
+        Column("REPLICAS"),
+        Column("IN SYNC"),
+    ]
+    return Table(columns, rows)
+
+
+def status_json(status: Status) -> dict[str, Any]:
+    found = list(troubles(status))
+    controller = _controller(status)
+    return {
+        "cluster_id": status.state.cluster_id,
+        "controller": controller if controller >= 0 else None,
+        "brokers": [_broker_json(status, broker) for broker in status.state.brokers],
+        "quorum": None if status.quorum is None else _quorum_json(status.quorum),
+        "topics": len(status.topics),
+        "partitions": sum(len(topic.partitions) for topic in status.topics),
+        "leader_skew": round(leader_skew(status), 4),
+        "offline": [_partition_json(trouble) for trouble in found if OFFLINE in trouble.kinds],
+        "under_min_in_sync": [_partition_json(trouble) for trouble in found if UNDER_MIN in trouble.kinds],
+        "under_replicated": [_partition_json(trouble) for trouble in found if UNDER_REPLICATED in trouble.kinds],
+    }
+
+
+def _broker_json(status: Status, broker: BrokerState) -> dict[str, Any]:
+    return {
+        "id": broker.node_id,
+        "address": str(broker.address),
+        "rack": broker.rack,
+        "fenced": broker.fenced,
+        **counts(status, broker.node_id)._asdict(),
+    }
+
+
+def _partition_json(trouble: Trouble) -> dict[str, Any]:
+    part = trouble.partition
+    return {
+        "topic": trouble.topic,
+        "partition": part.number,
+        "leader": part.leader if part.leader >= 0 else None,
+        "replicas": list(part.replicas),
+        "in_sync": list(part.in_sync),
+    }
+
+
+def _quorum_json(quorum: Quorum) -> dict[str, Any]:
+    return {
+        "leader": quorum.leader_id if quorum.leader_id >= 0 else None,
+        "epoch": quorum.leader_epoch,
+        "high_watermark": quorum.high_watermark,
+        **{
+            name: [
+                {"id": replica.node_id, "end_offset": replica.end_offset, "lag": quorum.lag(replica)}
+                for replica in replicas
+            ]
+            for name, replicas in (("voters", quorum.voters), ("observers", quorum.observers))
+        },
+    }
+
+
+def _controller(status: Status) -> int:
+    """The quorum's leader; where no quorum is known, whom the cluster names for changes."""
+    return status.state.controller_id if status.quorum is None else status.quorum.leader_id
+
+
+def _node(node_id: int) -> str:
+    return str(node_id) if node_id >= 0 else "none"
