@@ -263,45 +263,28 @@ WRITERS: dict[tuple[str, bool], Callable[..., None]] = {
 
 # --- compiling -------------------------------------------------------------------------------------------------------
 
-_readers: dict[tuple[type[Message], int, bool], Reader] = {}
-_stepped_readers: dict[tuple[type[Message], int, bool], SteppedReader] = {}
-_writers: dict[tuple[type[Message], int, bool], Writer] = {}
-_steppers: dict[tuple[type[Message], int, bool], Stepper] = {}
-
 
 def reader(kind: type[Message], version: int, flexible: bool) -> Reader:
     """The compiled reader of one version."""
-    key = (kind, version, flexible)
-    found = _readers.get(key)
-    if found is None:
-        found = _readers[key] = _ReaderSource(kind, version, flexible).compile()
+    found: Reader = _readers[kind, version, flexible]
     return found
 
 
 def stepped_reader(kind: type[Message], version: int, flexible: bool) -> SteppedReader:
     """The compiled reader of one version as a generator that pauses after each element of its arrays of structs."""
-    key = (kind, version, flexible)
-    found = _stepped_readers.get(key)
-    if found is None:
-        found = _stepped_readers[key] = _ReaderSource(kind, version, flexible, stepped=True).compile()
+    found: SteppedReader = _stepped_readers[kind, version, flexible]
     return found
 
 
 def writer(kind: type[Message], version: int, flexible: bool) -> Writer:
     """The compiled writer of one version."""
-    key = (kind, version, flexible)
-    found = _writers.get(key)
-    if found is None:
-        found = _writers[key] = _WriterSource(kind, version, flexible).compile()
+    found: Writer = _writers[kind, version, flexible]
     return found
 
 
 def stepper(kind: type[Message], version: int, flexible: bool) -> Stepper:
     """The compiled writer of one version as a generator that pauses after each element of its arrays of structs."""
-    key = (kind, version, flexible)
-    found = _steppers.get(key)
-    if found is None:
-        found = _steppers[key] = _WriterSource(kind, version, flexible, stepped=True).compile()
+    found: Stepper = _steppers[kind, version, flexible]
     return found
 
 
@@ -546,3 +529,22 @@ def _has_default_struct(field: Field) -> bool:
     """Whether leaving a tag out means a structure of defaults: Kafka says so even where it can be null."""
     struct = not isinstance(field.kind, str) and not field.array
     return struct and field.tag >= 0 and field.null_from <= LATEST
+
+
+class _Compiled(dict[tuple[type[Message], int, bool], Any]):
+    """Functions of one form, each compiled when it is first asked for."""
+
+    def __init__(self, source: type[_ReaderSource] | type[_WriterSource], stepped: bool) -> None:
+        super().__init__()
+        self._source = source
+        self._stepped = stepped
+
+    def __missing__(self, key: tuple[type[Message], int, bool]) -> Any:
+        made = self[key] = self._source(*key, self._stepped).compile()
+        return made
+
+
+_readers = _Compiled(_ReaderSource, stepped=False)
+_stepped_readers = _Compiled(_ReaderSource, stepped=True)
+_writers = _Compiled(_WriterSource, stepped=False)
+_steppers = _Compiled(_WriterSource, stepped=True)
