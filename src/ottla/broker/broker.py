@@ -18,10 +18,12 @@ from ottla.broker.dispatch import BrokerDispatcher
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.flusher import Flusher
 from ottla.broker.group_host import GroupHost
+from ottla.broker.in_sync import InSync
 from ottla.broker.partitions import PartitionTable
 from ottla.broker.ports import Controller
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.publisher import Publisher
+from ottla.broker.pullers import Pullers
 from ottla.broker.transaction_host import TransactionHost
 from ottla.broker.upkeep import Upkeep
 from ottla.broker.waiting_room import WaitingRoom
@@ -90,6 +92,8 @@ class Broker:
         )
         self.groups = GroupHost(self)
         self.transactions = TransactionHost(self)
+        self.in_sync = InSync(self)
+        self.pullers = Pullers(self)
         self.publisher = Publisher(self)
         self.producer_ids = ProducerIds(controller, node_id)
         self.upkeep = Upkeep(self)
@@ -102,6 +106,7 @@ class Broker:
         """Take in the image and follow it from here on."""
         self.publisher.load(self.image)
         self.controller.subscribe(self.publisher.publish)
+        self.in_sync.start()
         self.upkeep.start()
 
     def accept(self, accepted: socket.socket, peer: str, listener: str) -> None:
@@ -178,6 +183,8 @@ class Broker:
         await self.transactions.stop()
         await self.groups.stop()
         await self.dispatcher.drain(DRAIN_SECONDS)
+        await self.pullers.stop()
+        await self.in_sync.stop()
         await self.upkeep.stop()
         self.connections.close()
         await self.run_blocking(self.store.close)

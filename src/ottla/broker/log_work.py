@@ -105,7 +105,9 @@ class LogWork:
         self._next()
 
     def _wanted(self, task: LogTask) -> bool:
-        return task.topic_id in self._broker.image.topics_by_id
+        """Whether the partition is there, and a replica of it is to lie here."""
+        topic = self._broker.image.topics_by_id.get(task.topic_id)
+        return topic is not None and self._broker.node_id in topic.partitions[task.name.partition].replicas
 
     def _begin(self, tasks: Sequence[LogTask]) -> Creation:
         store = self._broker.store
@@ -128,7 +130,7 @@ class LogWork:
             logger.error("a log could not be made: %s", problem)
         for task in tasks:
             if not self._wanted(task):
-                # Its topic was deleted while it was being made.
+                # Its topic was deleted, or it was moved elsewhere, while it was being made.
                 self._remove([task])
                 continue
             log = store.get(task.name)
