@@ -4,7 +4,7 @@ Owns: which requests are in order and which are refused, with Kafka's words, and
 follows for the group (`modern_step`), groups of another kind (`modern_migration`), where groups are kept.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from ottla.base.errors import ErrorCode
 from ottla.groups.decision import Caller, Limits, Wait
@@ -83,7 +83,7 @@ def heartbeat(
         and request.topic_partitions is not None
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
     )
-    told = request.member_epoch == JOINING or full or _numbers(before.assigned) != _numbers(member.current.assigned)
+    told = request.member_epoch == JOINING or full or not _same_numbers(before.assigned, member.current.assigned)
     return ConsumerGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=member.current.epoch,
@@ -204,8 +204,11 @@ def _reported(request: ConsumerGroupHeartbeatRequest) -> Reported | None:
     return {topic.topic_id: topic.partitions for topic in request.topic_partitions}
 
 
-def _numbers(owned: Owned) -> Mapping[bytes, frozenset[int]]:
-    return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
+def _same_numbers(one: Owned, other: Owned) -> bool:
+    """Whether they are the same partitions, since whichever epochs."""
+    return one is other or (
+        one.keys() == other.keys() and all(one[topic_id].keys() == other[topic_id].keys() for topic_id in one)
+    )
 
 
 def _assignment(owned: Owned) -> Assignment:

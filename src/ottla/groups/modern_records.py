@@ -54,7 +54,10 @@ def written(fact: ModernFact) -> tuple[bytes, bytes | None]:
     """The key and the value of the record that says it."""
     value: Root | None
     key: Root
-    if isinstance(fact, EpochFact):
+    if isinstance(fact, CurrentFact):
+        key = ConsumerGroupCurrentMemberAssignmentKey(fact.group_id, fact.member_id)
+        value = None if fact.current is None else _current_value(fact.current)
+    elif isinstance(fact, EpochFact):
         key = ConsumerGroupMetadataKey(fact.group_id)
         value = None if fact.epoch is None else ConsumerGroupMetadataValue(fact.epoch, fact.digest)
     elif isinstance(fact, SubscriptionFact):
@@ -71,9 +74,6 @@ def written(fact: ModernFact) -> tuple[bytes, bytes | None]:
         if fact.partitions is not None:
             topics = [TopicPartition(topic_id, sorted(numbers)) for topic_id, numbers in fact.partitions.items()]
             value = ConsumerGroupTargetAssignmentMemberValue(topics)
-    elif isinstance(fact, CurrentFact):
-        key = ConsumerGroupCurrentMemberAssignmentKey(fact.group_id, fact.member_id)
-        value = None if fact.current is None else _current_value(fact.current)
     else:
         key = ConsumerGroupRegularExpressionKey(fact.group_id, fact.pattern)
         value = None
@@ -119,7 +119,7 @@ def _current_value(current: Current) -> ConsumerGroupCurrentMemberAssignmentValu
 
 def _owned_value(owned: Owned) -> list[TopicPartitions]:
     return [
-        TopicPartitions(topic_id, sorted(partitions), [partitions[number] for number in sorted(partitions)])
+        TopicPartitions(topic_id, numbers := sorted(partitions), [partitions[number] for number in numbers])
         for topic_id, partitions in owned.items()
     ]
 

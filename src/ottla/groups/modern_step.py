@@ -93,8 +93,7 @@ class Step:
         if bump or self.seen_version != self.cluster.version:
             self._look_at_topics(bump)
         self._assign()
-        self._reconcile(member_id, reported, bump)
-        return self.group.members[member_id]
+        return self._reconcile(member_id, reported, bump)
 
     def _check_pattern(self, pattern: str) -> None:
         if not pattern or pattern in self.group.patterns:
@@ -172,11 +171,13 @@ class Step:
 
     # --- the member's next step ---
 
-    def _reconcile(self, member_id: str, reported: Reported | None, subscription_changed: bool) -> None:
+    def _reconcile(self, member_id: str, reported: Reported | None, subscription_changed: bool) -> Member:
+        """The member as it is afterwards. Only the answer follows from this, so the draft is left without it: most
+        heartbeats of a rebalance change nothing else, and need no draft."""
         group = self.group
         member = group.members[member_id]
         if member.reconciled_to(group.target_epoch) and not subscription_changed:
-            return
+            return member
         if member.current.progress is Progress.UNKNOWN and (reported is None or any(reported.values())):
             raise Refused(
                 ErrorCode.FENCED_MEMBER_EPOCH,
@@ -192,11 +193,12 @@ class Step:
         )
         current = reconciled(member.current, goal, reported, subscription_changed)
         if current == member.current:
-            return
-        self.add(CurrentFact(group.group_id, member_id, current))
+            return member
+        self.facts.append(CurrentFact(group.group_id, member_id, current))
         if not member.is_classic:
             unrevoked = current.progress is Progress.UNREVOKED
             self.wait(member_id, Wait.REVOKE, member.subscription.rebalance_timeout_ms if unrevoked else None)
+        return member._replace(current=current)
 
     def _topic_ids(self, names: Iterable[str]) -> set[bytes]:
         return {topic.topic_id for name in names if (topic := self.cluster.topic(name)) is not None}
