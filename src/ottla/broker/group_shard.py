@@ -26,7 +26,8 @@ class GroupShard(MachineShard[Fact, Message]):
     def __init__(self, broker: "Broker", partition: Partition, limits: Limits) -> None:
         self.machine = GroupMachine(limits, broker.world.random, read_clock(broker), ImageCluster(broker))
         compression = broker.values.integer("offsets.topic.compression.codec")
-        super().__init__(broker, partition, self.machine, written, compression)
+        seconds = broker.values.integer("offsets.commit.timeout.ms") / 1000
+        super().__init__(broker, partition, self.machine, written, seconds, compression)
 
     def _apply(self, facts: Sequence[Fact], writer: Writer | None) -> None:
         if writer is None:

@@ -1,7 +1,9 @@
 """The machines of one kind that this broker runs: a shard for each partition of their internal topic that it leads.
 
 Owns: which shard a name belongs to, the topic's creation on first use, loading and giving up shards. Never knows: what
-the machines decide. Invariants: a name is served by the one shard it leads to, and only once that is loaded.
+the machines decide. Invariants: a name is served by the one shard it leads to, and only once that is loaded; a shard is
+thrown away when its partition is led elsewhere, or here again in another epoch: the log alone says what the next begins
+with.
 """
 
 import asyncio
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 MOST_REMEMBERED = 10_000
 """Names whose partition is kept at hand."""
 CREATE_MS = 30_000
+QUORUM = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 
 
 class TopicPlan(NamedTuple):
@@ -39,6 +42,9 @@ class Shard(Protocol):
     partition: Partition
     loaded: bool
 
+    @property
+    def leads(self) -> bool: ...
+
     def begin(self) -> None: ...
 
     def stop(self) -> None: ...
@@ -55,8 +61,8 @@ class MachineHost(ABC, Generic[S]):
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._shards: dict[int, S] = {}
-        self._opening: list[Partition] = []
-        self._loading: set[asyncio.Task[None]] = set()
+        self._opening: dict[int, Partition] = {}
+        self._loading: dict[int, asyncio.Task[None]] = {}
         self._creating: asyncio.Task[None] | None = None
         self._hashes: dict[str, int] = {}
 
@@ -94,8 +100,8 @@ class MachineHost(ABC, Generic[S]):
         """The shard of a partition, or why it cannot be asked here and now."""
         shard = self._shards.get(index)
         if shard is None:
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._opening else ErrorCode.NOT_COORDINATOR
-        if shard.partition.log is None:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if index in self._opening else ErrorCode.NOT_COORDINATOR
+        if not shard.leads:
             return ErrorCode.NOT_COORDINATOR
         return shard if shard.loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -104,7 +110,7 @@ class MachineHost(ABC, Generic[S]):
         if self._opening:
             yield ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         for shard in self._shards.values():
-            if shard.partition.log is not None:
+            if shard.leads:
                 yield shard if shard.loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     # --- the topic ---
@@ -124,8 +130,7 @@ class MachineHost(ABC, Generic[S]):
     async def _create(self) -> None:
         values = self._broker.values
         plan = self.plan
-        live = sum(broker.active for broker in self._broker.image.brokers.values())
-        replicas = max(1, min(values.integer(plan.replicas), live))
+        replicas = max(1, min(values.integer(plan.replicas), self._expected_brokers()))
         configs = {**plan.configs, "segment.bytes": str(values.integer(plan.segment_bytes))}
         if plan.in_sync is not None:
             # More than there are would make the topic useless.
@@ -141,6 +146,18 @@ class MachineHost(ABC, Generic[S]):
         finally:
             self._creating = None
 
+    def _expected_brokers(self) -> int:
+        """More replicas than there are brokers make no topic: a node that is alone must do with one.
+
+        But a cluster that is just starting knows only some of its brokers, and would keep for ever what it begins
+        with: where brokers are voters too, so many are to come.
+        """
+        values = self._broker.values
+        voters = 0
+        if "controller" in values.listing("process.roles"):
+            voters = max(len(values.listing(name)) for name in QUORUM)
+        return max(len(self._broker.image.brokers), voters)
+
     # --- what the publisher tells ---
 
     def led(self, partition: Partition) -> None:
@@ -150,30 +167,42 @@ class MachineHost(ABC, Generic[S]):
         if not self._opening:
             # In the next turn of the loop, so that a node is ready before it has looked at its machines.
             self._broker.loop.call_soon(self._open)
-        self._opening.append(partition)
+        self._opening[partition.index] = partition
+
+    def unled(self, partition: Partition) -> None:
+        """This broker no longer leads a partition, or not in the epoch that it did."""
+        if partition.name.topic != self.plan.name:
+            return
+        self._opening.pop(partition.index, None)
+        loading = self._loading.pop(partition.index, None)
+        if loading is not None:
+            loading.cancel()
+        shard = self._shards.pop(partition.index, None)
+        if shard is not None:
+            shard.stop()
 
     def _open(self) -> None:
-        opening, self._opening = self._opening, []
-        for partition in opening:
+        opening, self._opening = self._opening, {}
+        for index, partition in opening.items():
             log = partition.log
-            if log is None:
+            if log is None or not partition.leads:
                 continue
-            shard = self._shards[partition.index] = self._make(partition)
-            if log.high_watermark == log.start_offset:
+            shard = self._shards[index] = self._make(partition)
+            if log.end_offset == log.start_offset:
                 shard.begin()
-                continue
-            task = self._broker.loop.create_task(self._load_and_begin(shard))
-            self._loading.add(task)
-            task.add_done_callback(self._loading.discard)
+            else:
+                self._loading[index] = self._broker.loop.create_task(self._load_and_begin(index, shard))
 
-    async def _load_and_begin(self, shard: S) -> None:
+    async def _load_and_begin(self, index: int, shard: S) -> None:
+        # All that is in the log: it is committed while this broker leads, or the shard goes; answers wait for that.
         loaded = await self._load(shard)
-        if self._shards.get(shard.partition.index) is not shard:
+        if self._shards.get(index) is not shard:
             return
-        if loaded:
+        del self._loading[index]
+        if loaded and shard.leads:
             shard.begin()
         else:
-            del self._shards[shard.partition.index]
+            del self._shards[index]
 
     def removed(self, topic: str) -> None:
         """A topic is gone."""
@@ -186,13 +215,14 @@ class MachineHost(ABC, Generic[S]):
         shards = list(self._shards.values())
         self._shards.clear()
         self._opening.clear()
+        for task in self._loading.values():
+            task.cancel()
+        self._loading.clear()
         for shard in shards:
             shard.stop()
 
     async def stop(self) -> None:
         """Answer everybody who waits; what is stored is in the logs."""
-        for task in tuple(self._loading):
-            task.cancel()
         self._give_up()
         # The answers leave with the next turn of the loop.
         await asyncio.sleep(0)

@@ -81,13 +81,16 @@ class Latest:
 
 
 async def read_back(broker: "Broker", partition: Partition, latest: Latest, slice_bytes: int) -> bool:
-    """Read the whole log; answers whether that worked."""
+    """Read the whole log; answers whether that worked.
+
+    Also what is not committed yet: its leader commits it, or leads no longer.
+    """
     log = partition.log
     tries = 0
-    while log is not None and latest.next_offset < log.high_watermark:
+    while log is not None and partition.leads and latest.next_offset < log.end_offset:
         try:
             offset = max(latest.next_offset, log.start_offset)
-            found = log.read(offset, slice_bytes, log.high_watermark, at_least_one=True)
+            found = log.read(offset, slice_bytes, log.end_offset, at_least_one=True)
             if found is None:
                 break
             if isinstance(found, ErrorCode):
@@ -102,7 +105,7 @@ async def read_back(broker: "Broker", partition: Partition, latest: Latest, slic
                 logger.error("%s cannot be loaded: %s", partition, problem)
                 return False
         log = partition.log
-    return log is not None
+    return log is not None and partition.leads
 
 
 async def apply_all(apply: Callable[[F], None], facts: Iterable[F]) -> None:

@@ -1,8 +1,10 @@
 """One led partition of an internal topic and the machine whose facts it holds.
 
-Owns: the way of a decision: its facts become one batch in the log, then hold, then its answers leave; and the timer of
-the machine's deadlines. Never knows: what is decided. Invariants: what is answered is in the log (and, where the log
-flushes every message, on the disk); a decision that cannot be stored changes nothing.
+Owns: the way of a decision: its facts become one batch in the log, then hold, and when they are committed its answers
+leave; and the timer of the machine's deadlines. Never knows: what is decided. Invariants: what is answered, and
+whatever it was decided on, is committed (and, where the log flushes every message, on the disk); a decision that cannot
+be stored changes nothing; a shard belongs to one epoch of its partition's leadership, and what it stored and could not
+commit goes with it.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.machines import Now, Token
+from ottla.broker.commits import when_committed
 from ottla.broker.partitions import Partition
 from ottla.log.files import StorageFailure
 from ottla.records.builder import build_batch
@@ -24,6 +27,7 @@ logger = logging.getLogger("ottla.broker")
 
 F = TypeVar("F")
 R = TypeVar("R")
+A = TypeVar("A")
 F_co = TypeVar("F_co", covariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
@@ -90,16 +94,26 @@ class MachineShard(Generic[F, R]):
         partition: Partition,
         machine: Machine,
         written: Callable[[F], tuple[bytes, bytes | None]],
+        commit_seconds: float,
         compression: int = 0,
     ) -> None:
         self._broker = broker
         self.partition = partition
+        self.epoch = partition.leader_epoch
         self.loaded = False
         self._machine = machine
         self._written = written
+        self.commit_seconds = commit_seconds
+        """How long an asker waits until it is told that the answer is not safe."""
         self._compression = compression
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
+
+    @property
+    def leads(self) -> bool:
+        """Whether the partition is led in the epoch that this belongs to, and its log can be used."""
+        partition = self.partition
+        return partition.leads and partition.leader_epoch == self.epoch and partition.log is not None
 
     def now(self) -> Now:
         return read_clock(self._broker)
@@ -123,10 +137,17 @@ class MachineShard(Generic[F, R]):
         self._machine.follow(decision)
         self._set_timer()
         log = self.partition.log
-        if decision.facts and log is not None and log.unflushed_messages >= log.settings.flush_messages:
-            return self._after_flush(decision, refused)
+        if log is not None and (
+            log.high_watermark < log.end_offset
+            or (decision.facts and log.unflushed_messages >= log.settings.flush_messages)
+        ):
+            return self._when_safe(decision, refused)
         self._release(decision.released)
         return decision.reply
+
+    def settled(self, answer: A, refused: Callable[[ErrorCode], A]) -> "A | asyncio.Future[A]":
+        """The answer to a question that changes nothing: it waits until whatever it tells of is committed."""
+        return settled(self._broker, (self,), answer, refused)
 
     def _store(self, facts: Sequence[F], writer: Writer | None = None) -> ErrorCode:
         """Append them as one batch and apply them."""
@@ -141,9 +162,14 @@ class MachineShard(Generic[F, R]):
             apply(fact)
 
     def _append(self, facts: Sequence[F], writer: Writer | None) -> ErrorCode:
-        log = self.partition.log
+        partition = self.partition
+        log = partition.log
         if log is None:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        if not self.leads:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if not partition.enough_in_sync:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
         now_ms = self._broker.clock.now_ms()
         written = self._written
         records = [Record(position, now_ms, *written(fact)) for position, fact in enumerate(facts)]
@@ -158,24 +184,25 @@ class MachineShard(Generic[F, R]):
                 transactional=True,
             )
         try:
-            outcome = log.append_as_leader(memoryview(batch), self.partition.leader_epoch, now_ms, origin_client=False)
+            outcome = log.append_as_leader(memoryview(batch), self.epoch, now_ms, origin_client=False)
         except StorageFailure as failure:
             self._broker.storage_failed(failure)
             return ErrorCode.KAFKA_STORAGE_ERROR
         if outcome.error != ErrorCode.NONE:
-            logger.error("a change in %s was not stored: %s", self.partition, outcome.message)
+            logger.error("a change in %s was not stored: %s", partition, outcome.message)
             return outcome.error
-        log.high_watermark = log.end_offset
-        self._broker.waiting.nudge(self.partition)
+        partition.appended(self._broker)
         return ErrorCode.NONE
 
-    def _after_flush(self, decision: Decided[F, R], refused: Callable[[ErrorCode], R]) -> "asyncio.Future[R] | None":
-        """Every message of this log is flushed before it is acknowledged."""
+    def _when_safe(self, decision: Decided[F, R], refused: Callable[[ErrorCode], R]) -> "asyncio.Future[R] | None":
+        """The answers wait until the facts, and those before them, are committed."""
+        released = decision.released
         place: asyncio.Future[R] | None = None if decision.reply is None else self._broker.loop.create_future()
+        if place is None and not released:
+            return None
 
-        def flushed(error: ErrorCode) -> None:
+        def safe(error: ErrorCode) -> None:
             told = _TOLD.get(error, error)
-            released = decision.released
             if error != ErrorCode.NONE:
                 for _, answer in released:
                     answer.error_code = told  # type: ignore[attr-defined]
@@ -184,8 +211,13 @@ class MachineShard(Generic[F, R]):
                 assert decision.reply is not None
                 place.set_result(decision.reply if error == ErrorCode.NONE else refused(told))
 
-        self._broker.flusher.when_flushed([self.partition], flushed)
+        when_safe(self._broker, [self.place()], safe, self.commit_seconds)
         return place
+
+    def place(self) -> tuple[Partition, int]:
+        """How far the log is written."""
+        log = self.partition.log
+        return self.partition, 0 if log is None else log.end_offset
 
     def _release(self, released: Sequence[tuple[Token, R]]) -> None:
         for place, answer in released:
@@ -236,6 +268,52 @@ class MachineShard(Generic[F, R]):
             self._timer.cancel()
             self._timer = None
         self._release(self._machine.given_up())
+
+
+def when_safe(
+    broker: "Broker", places: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None], seconds: float
+) -> None:
+    """Call `done` when the partitions are committed up to their offsets; at once, where they are.
+
+    Where a log flushes every message, also on the disk.
+    """
+    unflushed = [
+        partition
+        for partition, _ in places
+        if (log := partition.log) is not None and log.unflushed_messages >= log.settings.flush_messages
+    ]
+    if not unflushed:
+        when_committed(broker, places, done, seconds)
+        return
+
+    def flushed(error: ErrorCode) -> None:
+        if error == ErrorCode.NONE:
+            when_committed(broker, places, done, seconds)
+        else:
+            done(error)
+
+    broker.flusher.when_flushed(unflushed, flushed)
+
+
+def settled(
+    broker: "Broker", shards: "Sequence[MachineShard[Any, Any]]", answer: A, refused: Callable[[ErrorCode], A]
+) -> "A | asyncio.Future[A]":
+    """The answer to a question about several shards: it waits until whatever it tells of is committed."""
+    waiting = [
+        (shard.partition, log.end_offset)
+        for shard in shards
+        if (log := shard.partition.log) is not None and log.high_watermark < log.end_offset
+    ]
+    if not waiting:
+        return answer
+    place: asyncio.Future[A] = broker.loop.create_future()
+
+    def committed(error: ErrorCode) -> None:
+        if not place.done():
+            place.set_result(answer if error == ErrorCode.NONE else refused(_TOLD.get(error, error)))
+
+    when_committed(broker, waiting, committed, max(shard.commit_seconds for shard in shards))
+    return place
 
 
 def read_clock(broker: "Broker") -> Now:

@@ -2,26 +2,28 @@
 
 Owns: what Produce asks the coordinator: that a partition is part of the transaction (older clients have added it), or
 that it becomes part of it (newer clients leave that to the broker). Never knows: logs beyond who has a transaction open
-in them. Invariant: no batch begins a transaction in a partition that the coordinator would not end there.
+in them. Invariant: no batch begins a transaction in a partition that the coordinator would not end there: it has
+agreed, its agreement is committed, and no end has come since. Of a producer whose transaction is open in a partition
+nothing is asked again.
 """
 
+from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.broker.partitions import Partition
+from ottla.broker.transaction_joining import Joining, join
 from ottla.records.header import HEADER_SIZE, TRANSACTIONAL
 from ottla.transactions.decision import Producer
-from ottla.transactions.state import EPOCH_PER_TRANSACTION
 from ottla.wire.produce import ProduceRequest
 
 if TYPE_CHECKING:
-    import asyncio
+    from asyncio import Future
 
     from ottla.broker.broker import Broker
-    from ottla.broker.transaction_shard import TransactionShard
-    from ottla.transactions.decision import Outcome
+    from ottla.broker.transaction_questions import Errors
 
 VERIFICATION = "transaction.partition.verification.enable"
 ABORTABLE_FROM = 11
@@ -36,6 +38,7 @@ _NOT_NOW = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NETWORK_EXCEPTION,
 )
 
 
@@ -45,10 +48,23 @@ class Refused(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """What may not be appended, by partition, and a partition that is to be flushed with what may."""
+    """What may not be appended, by partition."""
 
-    refused: dict[TopicPartition, Refused]
-    unflushed: Partition | None = None
+    refused: Mapping[TopicPartition, Refused]
+
+
+class Postponed:
+    """An admission that waits for the coordinator."""
+
+    __slots__ = ("_errors", "_finish")
+
+    def __init__(self, errors: "Future[Errors]", finish: "Callable[[Errors], Admission]") -> None:
+        self._errors = errors
+        self._finish = finish
+
+    def then(self, done: Callable[[Admission], None]) -> None:
+        """Call it with the admission, which holds at that moment only: whatever is admitted is to be appended there."""
+        self._errors.add_done_callback(lambda errors: done(self._finish(errors.result())))
 
 
 class Client(NamedTuple):
@@ -72,9 +88,10 @@ SEVERAL_PRODUCERS = Refused(
     ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
 )
 OUT_OF_ORDER = Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+OVERTAKEN = Refused(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
 
 
-def admit(broker: "Broker", request: ProduceRequest, version: int) -> Admission:
+def admit(broker: "Broker", request: ProduceRequest, version: int) -> Admission | Postponed:
     """Of a request with a transactional id."""
     assert request.transactional_id is not None
     client = Client(version >= ADDS_FROM, version >= ABORTABLE_FROM)
@@ -87,39 +104,25 @@ def admit(broker: "Broker", request: ProduceRequest, version: int) -> Admission:
     if not beginning:
         return EVERYTHING
     producer = Producer(request.transactional_id, beginning[0].producer_id, beginning[0].epoch)
-    errors, unflushed = join(broker, producer, frozenset(batch.partition.name for batch in beginning), client.adds)
+    names = frozenset(batch.partition.name for batch in beginning)
+    errors = join(broker, Joining(producer, names, client.adds))
+    if isinstance(errors, dict):
+        return Admission(_refused(beginning, errors, client))
+    guards = broker.transactions.guards
+    held = [guards.take(batch.partition, batch.producer_id) for batch in beginning]
+
+    def finish(errors: "Errors") -> Admission:
+        overtaken = [guard.name for guard in held if not guards.give_back(guard)]
+        return Admission(dict.fromkeys(overtaken, OVERTAKEN) | _refused(beginning, errors, client))
+
+    return Postponed(errors, finish)
+
+
+def _refused(beginning: "list[Batch]", errors: "Errors", client: Client) -> dict[TopicPartition, Refused]:
     refused = {name: _told(error, client) for name, error in errors.items()}
     if client.adds and not refused:
         refused = {batch.partition.name: OUT_OF_ORDER for batch in beginning if _skips(batch)}
-    return Admission(refused, unflushed)
-
-
-def join(
-    broker: "Broker", producer: Producer, names: frozenset[TopicPartition], adds: bool
-) -> tuple[dict[TopicPartition, ErrorCode], Partition | None]:
-    """Add partitions to a producer's transaction, or see that they are in it: what the coordinator says against it.
-
-    Also a partition that is to be flushed before the producer may rely on that.
-    """
-    shard = broker.transactions.shard(producer.transactional_id)
-    if isinstance(shard, ErrorCode):
-        return dict.fromkeys(names, shard), None
-    if not adds:
-        errors = {name: shard.machine.verify(producer, name) for name in names}
-        return {name: error for name, error in errors.items() if error != ErrorCode.NONE}, None
-    decision = shard.machine.decide_add(producer, names, EPOCH_PER_TRANSACTION, shard.now())
-    error, unflushed = _added(shard, shard.ask(decision), decision.reply)
-    return ({} if error == ErrorCode.NONE else dict.fromkeys(names, error)), unflushed
-
-
-def _added(
-    shard: "TransactionShard", answer: "Outcome | asyncio.Future[Outcome]", decided: "Outcome | None"
-) -> tuple[ErrorCode, Partition | None]:
-    """What a step means to who cannot wait for it: the flush it waits for is then waited for with their own."""
-    if isinstance(answer, tuple):
-        return answer.error, None
-    assert decided is not None
-    return decided.error, shard.partition
+    return refused
 
 
 def _transactional(broker: "Broker", request: ProduceRequest) -> list[Batch]:

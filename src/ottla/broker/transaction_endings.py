@@ -1,13 +1,15 @@
 """Ends of transactions on their way to the partitions that must know of them.
 
-Owns: the order and pace: one transaction after another, for a slice of time, then others have their turn; what fails
-for now is tried again. Never knows: who decides. Invariants: a transaction is completed once, after every partition
-that still exists has its marker, on the disk where its log flushes every message.
+Owns: the order and pace: one transaction after another, for a slice of time, then others have their turn; which broker
+is to write which markers; what fails for now is tried again, for ever, with whoever leads the partition by then. Never
+knows: who decides. Invariants: a transaction is completed once, after every partition that still exists has its marker,
+committed, and on the disk where its log flushes every message.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from ottla.base.errors import ErrorCode
@@ -19,13 +21,13 @@ from ottla.log.producers import EndMarker
 logger = logging.getLogger("ottla.transactions")
 
 SLICE_SECONDS = 0.002
+FIRST_RETRY_SECONDS = 0.03
 RETRY_SECONDS = 1.0
-_SETTLED = (
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.INVALID_PRODUCER_EPOCH,
-    ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-)
-"""The partition is gone, or knows a later end: there is nothing left to tell it."""
+"""The longest pause."""
+LOUD_TRY = 6
+"""An election does not take so many tries."""
+_SETTLED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+"""The partition knows a later end, or a later coordinator: there is nothing left to tell it."""
 
 
 class Loop(Protocol):
@@ -36,14 +38,11 @@ class Loop(Protocol):
     def call_later(self, delay: float, callback: Callable[[], object], /) -> asyncio.TimerHandle: ...
 
 
-class Flusher(Protocol):
-    """What is needed of the flusher."""
-
-    def when_flushed(self, partitions: Sequence[Partition], done: Callable[[ErrorCode], None], /) -> None: ...
-
-
 class Surroundings(Protocol):
     """Where this works: a broker."""
+
+    @property
+    def node_id(self) -> int: ...
 
     @property
     def clock(self) -> Clock: ...
@@ -51,34 +50,58 @@ class Surroundings(Protocol):
     @property
     def loop(self) -> Loop: ...
 
-    @property
-    def flusher(self) -> Flusher: ...
+
+class Markers(Protocol):
+    """How partitions are told."""
+
+    def leader_of(self, name: TopicPartition, /) -> int | None:
+        """The broker that leads it; negative: nobody for now; None: it does not exist any more."""
+        ...
+
+    def write(self, name: TopicPartition, marker: EndMarker, /) -> Partition | ErrorCode:
+        """Append the marker to a partition that is led here."""
+        ...
+
+    def send(
+        self,
+        broker_id: int,
+        marker: EndMarker,
+        names: Sequence[TopicPartition],
+        done: Callable[[Mapping[TopicPartition, ErrorCode]], None],
+        /,
+    ) -> None:
+        """Have another broker append it; `done` hears of the partitions where that failed."""
+        ...
+
+    def when_safe(self, places: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None], /) -> None:
+        """`done` hears when the partitions are committed up to their offsets."""
+        ...
 
 
 class Ending:
     """One transaction and the partitions that are still to be told."""
 
-    __slots__ = ("failed", "left", "marker", "name", "unflushed")
+    __slots__ = ("elsewhere", "failed", "left", "marker", "name", "tries", "underway", "written")
 
     def __init__(self, name: str, marker: EndMarker, partitions: Sequence[TopicPartition]) -> None:
         self.name = name
         self.marker = marker
         self.left = list(partitions)
         self.failed: list[TopicPartition] = []
-        self.unflushed: list[Partition] = []
+        self.written: list[tuple[Partition, int]] = []
+        """Partitions that have it, and what must be committed there."""
+        self.elsewhere: dict[int, list[TopicPartition]] = {}
+        self.underway = 0
+        """Answers that are waited for."""
+        self.tries = 0
 
 
 class Endings:
     """See the module."""
 
-    def __init__(
-        self,
-        broker: Surroundings,
-        write: Callable[[TopicPartition, EndMarker], Partition | ErrorCode],
-        complete: Callable[[str], bool],
-    ) -> None:
+    def __init__(self, broker: Surroundings, markers: Markers, complete: Callable[[str], bool]) -> None:
         self._broker = broker
-        self._write = write
+        self._markers = markers
         self._complete = complete
         self._queue: list[Ending] = []
         self._handle: asyncio.Handle | None = None
@@ -105,36 +128,62 @@ class Endings:
                     self._handle = self._broker.loop.call_soon(self._work)
                     return
             del self._queue[0]
-            self._told(ending)
+            self._send(ending)
             if self._queue and clock.monotonic() >= until:
                 self._handle = self._broker.loop.call_soon(self._work)
                 return
 
     def _tell(self, ending: Ending, name: TopicPartition) -> None:
-        outcome = self._write(name, ending.marker)
-        if isinstance(outcome, Partition):
-            log = outcome.log
-            if log is not None and log.unflushed_messages >= log.settings.flush_messages:
-                ending.unflushed.append(outcome)
-        elif outcome in _SETTLED:
-            logger.info("%s needs no end of transaction %s: %s", name, ending.name, outcome.name)
+        leader = self._markers.leader_of(name)
+        if leader == self._broker.node_id:
+            outcome = self._markers.write(name, ending.marker)
+            if isinstance(outcome, Partition):
+                assert outcome.log is not None, name
+                ending.written.append((outcome, outcome.log.end_offset))
+            else:
+                self._failed(ending, name, outcome)
+        elif leader is None:
+            self._failed(ending, name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif leader < 0:
+            self._failed(ending, name, ErrorCode.LEADER_NOT_AVAILABLE)
         else:
-            logger.warning("the end of transaction %s waits for %s: %s", ending.name, name, outcome.name)
-            ending.failed.append(name)
+            ending.elsewhere.setdefault(leader, []).append(name)
 
-    def _told(self, ending: Ending) -> None:
-        if ending.unflushed:
-            waiting, ending.unflushed = ending.unflushed, []
-            self._broker.flusher.when_flushed(waiting, lambda error: self._flushed(ending, waiting, error))
-        elif ending.failed or not self._complete(ending.name):
+    def _failed(self, ending: Ending, name: TopicPartition, error: ErrorCode) -> None:
+        gone = error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._markers.leader_of(name) is None
+        if gone or error in _SETTLED:
+            logger.info("%s needs no end of transaction %s: %s", name, ending.name, error.name)
+            return
+        if ending.tries == LOUD_TRY:
+            logger.warning("the end of transaction %s still waits for %s: %s", ending.name, name, error.name)
+        ending.failed.append(name)
+
+    def _send(self, ending: Ending) -> None:
+        """What is written here becomes safe; the other brokers are asked."""
+        written, ending.written = ending.written, []
+        elsewhere, ending.elsewhere = ending.elsewhere, {}
+        # One more, so that answers that are there at once do not end it before all have been asked for.
+        ending.underway = len(elsewhere) + 1
+        for broker_id, names in elsewhere.items():
+            self._markers.send(broker_id, ending.marker, names, partial(self._answered, ending))
+        if written:
+            self._markers.when_safe(written, partial(self._safe, ending, written))
+        else:
+            self._answered(ending, {})
+
+    def _safe(self, ending: Ending, written: Sequence[tuple[Partition, int]], error: ErrorCode) -> None:
+        # A marker that is there twice does no harm.
+        failed = written if error != ErrorCode.NONE else ()
+        self._answered(ending, {partition.name: error for partition, _ in failed})
+
+    def _answered(self, ending: Ending, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        if self._stopped:
+            return
+        for name, error in errors.items():
+            self._failed(ending, name, error)
+        ending.underway -= 1
+        if ending.underway == 0 and (ending.failed or not self._complete(ending.name)):
             self._again(ending)
-
-    def _flushed(self, ending: Ending, partitions: Sequence[Partition], error: ErrorCode) -> None:
-        if error != ErrorCode.NONE:
-            # A marker that is there twice does no harm.
-            ending.failed += [partition.name for partition in partitions]
-        if not self._stopped:
-            self._told(ending)
 
     def _again(self, ending: Ending) -> None:
         def retry() -> None:
@@ -142,7 +191,9 @@ class Endings:
             ending.left, ending.failed = ending.failed, []
             self.add(ending)
 
-        handle = self._broker.loop.call_later(RETRY_SECONDS, retry)
+        pause = min(FIRST_RETRY_SECONDS * 2**ending.tries, RETRY_SECONDS)
+        ending.tries += 1
+        handle = self._broker.loop.call_later(pause, retry)
         self._retries.add(handle)
 
     def stop(self) -> None:

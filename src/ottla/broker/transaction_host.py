@@ -4,9 +4,13 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.machine_host import MachineHost, TopicPlan
 from ottla.broker.partitions import Partition
+from ottla.broker.transaction_guards import Guards
 
 if TYPE_CHECKING:
     from ottla.base.settings.values import BrokerValues
+    from ottla.broker.broker import Broker
+    from ottla.broker.transaction_questions import Questions
+    from ottla.broker.transaction_remote_markers import RemoteMarkers
     from ottla.broker.transaction_shard import TransactionShard
     from ottla.transactions.decision import Limits
 
@@ -28,6 +32,37 @@ class TransactionHost(MachineHost["TransactionShard"]):
         },
         in_sync="transaction.state.log.min.isr",
     )
+
+    def __init__(self, broker: "Broker") -> None:
+        super().__init__(broker)
+        self.guards = Guards()
+        self._questions: Questions | None = None
+        self._remote_markers: RemoteMarkers | None = None
+
+    @property
+    def questions(self) -> "Questions":
+        """To coordinators on other brokers."""
+        if self._questions is None:
+            from ottla.broker.transaction_questions import Questions
+
+            self._questions = Questions(self._broker)
+        return self._questions
+
+    @property
+    def remote_markers(self) -> "RemoteMarkers":
+        """To partitions that other brokers lead."""
+        if self._remote_markers is None:
+            from ottla.broker.transaction_remote_markers import RemoteMarkers
+
+            self._remote_markers = RemoteMarkers(self._broker)
+        return self._remote_markers
+
+    async def stop(self) -> None:
+        await super().stop()
+        if self._questions is not None:
+            await self._questions.stop()
+        if self._remote_markers is not None:
+            await self._remote_markers.stop()
 
     def _make(self, partition: Partition) -> "TransactionShard":
         from ottla.broker.transaction_shard import TransactionShard

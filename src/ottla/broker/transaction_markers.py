@@ -1,14 +1,17 @@
-"""The end of a transaction in one partition.
+"""The end of a transaction in one partition, here or elsewhere.
 
 Owns: the one way a marker gets into a log, whoever sends it: readers that wait are told that the last stable offset may
 have moved, and groups that offsets of theirs are decided.
 """
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.broker.group_host import OFFSETS_TOPIC
+from ottla.broker.machine_shard import when_safe
 from ottla.broker.partitions import Partition
 from ottla.log.files import StorageFailure
 from ottla.log.producers import EndMarker
@@ -16,9 +19,12 @@ from ottla.log.producers import EndMarker
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+Told = Callable[[Mapping[TopicPartition, ErrorCode]], None]
+
 
 def write_marker(broker: "Broker", name: TopicPartition, marker: EndMarker) -> Partition | ErrorCode:
-    """Append it; answers the partition, whose log may want to be flushed, or why that was not possible."""
+    """Append it here; answers the partition, whose log may want to be replicated and flushed, or why that was not
+    possible."""
     partition = broker.partitions.find(name.topic, name.partition)
     if isinstance(partition, ErrorCode):
         # A topic whose logs are being made is not reachable yet.
@@ -30,6 +36,8 @@ def write_marker(broker: "Broker", name: TopicPartition, marker: EndMarker) -> P
     log = partition.log
     if log is None:
         return ErrorCode.KAFKA_STORAGE_ERROR
+    if not partition.enough_in_sync:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
     try:
         outcome = log.append_control(marker, partition.leader_epoch, broker.clock.now_ms())
     except StorageFailure as failure:
@@ -37,8 +45,27 @@ def write_marker(broker: "Broker", name: TopicPartition, marker: EndMarker) -> P
         return ErrorCode.KAFKA_STORAGE_ERROR
     if outcome.error != ErrorCode.NONE:
         return outcome.error
-    log.high_watermark = log.end_offset
+    broker.transactions.guards.ended(name, marker.producer_id)
     if groups is not None:
         groups.end_transaction(marker.producer_id, marker.commit)
-    broker.waiting.nudge(partition)
+    partition.appended(broker)
     return partition
+
+
+class Markers:
+    """The ways to partitions, for those who end transactions."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self.write = partial(write_marker, broker)
+        self.seconds = broker.values.integer("request.timeout.ms") / 1000
+
+    def leader_of(self, name: TopicPartition) -> int | None:
+        found = self._broker.image.partition(*name)
+        return None if found is None else found.leader
+
+    def send(self, broker_id: int, marker: EndMarker, names: Sequence[TopicPartition], done: Told) -> None:
+        self._broker.transactions.remote_markers.send(broker_id, marker, names, done)
+
+    def when_safe(self, places: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None]) -> None:
+        when_safe(self._broker, places, done, self.seconds)

@@ -1,19 +1,18 @@
 """One led partition of `__transaction_state` and the machine of the transactional ids it holds.
 
 Owns: that every end that is decided is carried to its partitions, also after a restart, and then completed. Never
-knows: what is decided, how a partition is told. Invariant: markers are written only when the decision is in the log.
+knows: what is decided, how a partition is told. Invariant: markers are written only when the decision is committed.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.machine_shard import MachineShard, Writer, read_clock
+from ottla.broker.machine_shard import MachineShard, Writer, read_clock, when_safe
 from ottla.broker.partitions import Partition
-from ottla.broker.transaction_endings import Ending, Endings
-from ottla.broker.transaction_markers import write_marker
+from ottla.broker.transaction_endings import RETRY_SECONDS, Ending, Endings
+from ottla.broker.transaction_markers import Markers
 from ottla.log.producers import EndMarker
 from ottla.transactions.decision import Decision, Limits, Outcome
 from ottla.transactions.machine import TransactionMachine
@@ -32,8 +31,9 @@ class TransactionShard(MachineShard[TransactionFact, Outcome]):
 
     def __init__(self, broker: "Broker", partition: Partition, limits: Limits) -> None:
         self.machine = TransactionMachine(limits, lambda: broker.image.features.get(FEATURE, 0), read_clock(broker))
-        super().__init__(broker, partition, self.machine, written)
-        self._endings = Endings(broker, partial(write_marker, broker), self._complete)
+        seconds = broker.values.integer("request.timeout.ms") / 1000
+        super().__init__(broker, partition, self.machine, written, seconds)
+        self._endings = Endings(broker, Markers(broker), self._complete)
 
     def begin(self) -> None:
         super().begin()
@@ -53,25 +53,31 @@ class TransactionShard(MachineShard[TransactionFact, Outcome]):
                 self._end(transactional_id)
 
     def _end(self, transactional_id: str) -> None:
-        """Tell the partitions of a transaction how it ends, as soon as that is as safe as the log makes it."""
+        """Tell the partitions of a transaction how it ends, as soon as that is committed."""
         transaction = self.machine.transactions[transactional_id]
         marker = EndMarker(
             transaction.producer_id,
             transaction.epoch,
-            self.partition.leader_epoch,
+            self.epoch,
             transaction.state is State.PREPARE_COMMIT,
             transaction.marker_version,
         )
-        ending = Ending(transactional_id, marker, sorted(transaction.partitions))
-        log = self.partition.log
-        if log is not None and log.unflushed_messages >= log.settings.flush_messages:
-            self._broker.flusher.when_flushed([self.partition], lambda error: self._endings.add(ending))
-        else:
-            self._endings.add(ending)
+        self._tell(Ending(transactional_id, marker, sorted(transaction.partitions)), self.place())
+
+    def _tell(self, ending: Ending, decided: tuple[Partition, int]) -> None:
+        def safe(error: ErrorCode) -> None:
+            if error == ErrorCode.NONE:
+                self._endings.add(ending)
+            elif self.loaded and self.leads:
+                # It is in the log, and as long as this is its leader it will be committed.
+                self._broker.loop.call_later(RETRY_SECONDS, self._tell, ending, decided)
+
+        if self.leads:
+            when_safe(self._broker, [decided], safe, self.commit_seconds)
 
     def _complete(self, transactional_id: str) -> bool:
         """Every partition has been told; answers whether that could be stored."""
-        if not self.loaded:
+        if not self.loaded or not self.leads:
             return True
         return self._store(self.machine.decide_complete(transactional_id, self.now()).facts) == ErrorCode.NONE
 

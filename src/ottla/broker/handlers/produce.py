@@ -1,15 +1,18 @@
 """Produce, v3 to v13.
 
 Stage one runs without an await: look up, check, append the very bytes that were received. Stage two answers at once
-when the records are as safe as the client asked, and otherwise when the flush that serves them is done
-(`flush.messages`). acks=0 gets no answer; a failed append closes such a connection, as in Kafka, so that the client
+when the records are as safe as the client asked, and otherwise when the replicas that count have them (acks=all) and
+the flush that serves them is done (`flush.messages`). acks=0 gets no answer; a failed append closes such a connection, as in Kafka, so that the client
 notices.
 """
 
+import logging
 from struct import Struct
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
+from ottla.broker.commits import Commit, Errors, missing
+from ottla.broker.leader_hints import Node, leader_of, nodes_of
 from ottla.broker.partitions import Partition
 from ottla.log.files import StorageFailure
 from ottla.net.connection import Connection, Deferred
@@ -19,7 +22,9 @@ from ottla.wire.produce import PartitionResult, ProduceRequest, read_request, wr
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.transaction_admission import Admission, Refused
+    from ottla.broker.transaction_admission import Admission, Postponed, Refused
+
+logger = logging.getLogger("ottla.broker")
 
 _SIZE = Struct(">i")
 _new = tuple.__new__  # half the time of a named tuple's own constructor
@@ -40,50 +45,103 @@ _ADMIN = b"\0\x0e__admin_client"
 _CLIENT_ID = 8
 _AFTER_ADMIN = _CLIENT_ID + len(_ADMIN)
 
+ALL = -1
+FIRST_HINT = 10
 Answers = list[tuple[str | bytes, list[PartitionResult]]]
+Written = tuple[Partition, int, list[PartitionResult], int]
+"""A partition, the end of its log after the append, and where its result stands."""
 
 
 def handle(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> None:
     version, _, position = head
     request = read_request(frame, position, version)
-    if request.acks not in (-1, 0, 1):
+    admission = None
+    if request.transactional_id is not None:
+        granted = _admitted(broker, request, version)
+        if not isinstance(granted, tuple):
+            _postpone(broker, connection, frame, head, granted)
+            return
+        admission = granted
+    carry_out(broker, connection, request, frame, head, admission)
+
+
+def carry_out(
+    broker: "Broker",
+    connection: Connection,
+    request: ProduceRequest,
+    frame: memoryview,
+    head: HotHead,
+    admission: "Admission | None",
+    place: Deferred | None = None,
+) -> None:
+    """Append and answer; in `place` where the answer has one already."""
+    uncommitted: list[Written] = []
+    unflushed: list[Partition] = []
+    if request.acks not in (ALL, 0, 1):
         answers = refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
-        unflushed: list[Partition] = []
     else:
-        answers, unflushed = append(broker, request, version, frame)
+        answers = append(broker, request, head[0], frame, admission, (uncommitted, unflushed))
     if request.acks == 0:
         if any(result.error for _, results in answers for result in results):
             connection.drop("a failed append of a producer that wants no answers")
         elif unflushed:
             broker.flusher.when_flushed(unflushed, lambda error: None)
+        if place is not None:
+            place.complete([])
         return
-    if unflushed:
-        wait = _FlushAnswer(connection.defer(), head, answers)
-        broker.flusher.when_flushed(unflushed, wait.flushed)
-        return
-    connection.answer([encoded(head, answers)])
+    if uncommitted or unflushed:
+        later = _Later(broker, connection, head, answers)
+        if later.wait(uncommitted, unflushed, request.timeout_ms / 1000, place):
+            return
+    answer = encoded(broker, connection, head, answers)
+    if place is None:
+        connection.answer([answer])
+    else:
+        place.complete([answer])
+
+
+def _postpone(
+    broker: "Broker", connection: Connection, frame: memoryview, head: HotHead, admission: "Postponed"
+) -> None:
+    """The coordinator of the transaction is asked first. Nothing else is taken from the connection until then, as
+    sequence numbers must arrive in their order; the frame's own bytes are used again meanwhile."""
+    place = connection.defer(alone=True)
+    kept = memoryview(bytearray(frame))
+
+    def admitted(granted: "Admission") -> None:
+        if not connection.open:
+            return
+        try:
+            request = read_request(kept, head[2], head[0])
+            carry_out(broker, connection, request, kept, head, granted, place)
+        except Exception:
+            logger.exception("a transactional request of %s failed", connection.peer)
+            connection.drop("an internal error")
+
+    admission.then(admitted)
 
 
 def append(
-    broker: "Broker", request: ProduceRequest, version: int, frame: memoryview
-) -> tuple[Answers, list[Partition]]:
-    """Append everything; also tells which partitions must be flushed before the answer."""
+    broker: "Broker",
+    request: ProduceRequest,
+    version: int,
+    frame: memoryview,
+    admission: "Admission | None",
+    waits: tuple[list[Written], list[Partition]],
+) -> Answers:
+    """Append everything; what must be replicated and what must be flushed before the answer is added to `waits`."""
     answers: Answers = []
-    unflushed: list[Partition] = []
+    uncommitted, unflushed = waits
+    acks_all = request.acks == ALL
     now_ms = broker.clock.now_ms()
     find = broker.partitions.find
     grown: list[Partition] = []
-    admission = None
-    if request.transactional_id is not None:
-        admission = _admitted(broker, request, version)
-        if admission.unflushed is not None:
-            unflushed.append(admission.unflushed)
     for topic, parts in request.topics:
         results: list[PartitionResult] = []
         for index, records in parts:
             partition = find(topic, index)
             if isinstance(partition, ErrorCode):
-                results.append(PartitionResult(index, partition, -1, -1, -1))
+                results.append(_absent(broker, topic, index, partition))
                 continue
             if partition.internal and frame[_CLIENT_ID:_AFTER_ADMIN] != _ADMIN:
                 results.append(PartitionResult(index, ErrorCode.INVALID_TOPIC_EXCEPTION, -1, -1, -1))
@@ -101,6 +159,9 @@ def append(
             if log is None:
                 results.append(_offline(index))
                 continue
+            if acks_all and not partition.enough_in_sync:
+                results.append(PartitionResult(index, ErrorCode.NOT_ENOUGH_REPLICAS, -1, -1, -1))
+                continue
             try:
                 outcome = log.append_as_leader(records, partition.leader_epoch, now_ms)
             except StorageFailure as failure:
@@ -109,7 +170,10 @@ def append(
                 continue
             results.append(_new(PartitionResult, (index, *outcome, None)))
             if outcome[0] == 0:
-                log.high_watermark = log.end_offset
+                if partition.leading is None:
+                    log.high_watermark = log.end_offset
+                elif acks_all:
+                    uncommitted.append((partition, log.end_offset, results, len(results) - 1))
                 if log.unflushed_messages >= log.settings.flush_messages:
                     unflushed.append(partition)
                 grown.append(partition)
@@ -117,11 +181,14 @@ def append(
     # Only now, so that a reader that waits for several of them gets all in one answer.
     nudge = broker.waiting.nudge
     for partition in grown:
-        nudge(partition)
-    return answers, unflushed
+        if partition.leading is None:
+            nudge(partition)
+        else:
+            partition.appended(broker)
+    return answers
 
 
-def _admitted(broker: "Broker", request: ProduceRequest, version: int) -> "Admission":
+def _admitted(broker: "Broker", request: ProduceRequest, version: int) -> "Admission | Postponed":
     from ottla.broker.transaction_admission import admit
 
     return admit(broker, request, version)
@@ -136,6 +203,11 @@ def _refusal(
     if admission is None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None
     return admission.refused.get(partition.name)
+
+
+def _absent(broker: "Broker", topic: str | bytes, index: int, error: ErrorCode) -> PartitionResult:
+    leader = leader_of(broker, topic, index) if error == ErrorCode.NOT_LEADER_OR_FOLLOWER else None
+    return PartitionResult(index, error, -1, -1, -1, leader=leader)
 
 
 def _empty(index: int) -> PartitionResult:
@@ -161,32 +233,69 @@ def refused(request: ProduceRequest, error: ErrorCode) -> Answers:
     ]
 
 
-def encoded(head: HotHead, answers: Answers) -> bytearray:
+def encoded(broker: "Broker", connection: Connection, head: HotHead, answers: Answers) -> bytearray:
     version, correlation_id, _ = head
     out = hot_response(PRODUCE, version, correlation_id)
-    write_response(out, version, answers)
+    nodes: tuple[Node, ...] = ()
+    if version >= FIRST_HINT:
+        for _, results in answers:
+            for result in results:
+                if result[7] is not None:
+                    leaders = [each.leader for _, some in answers for each in some]
+                    nodes = nodes_of(broker, leaders, connection.listener)
+    write_response(out, version, answers, nodes)
     _SIZE.pack_into(out, 0, len(out) - 4)
     return out
 
 
-class _FlushAnswer:
-    """An answer that waits until what it acknowledges is on the disk."""
+class _Later:
+    """An answer that waits until what it acknowledges is replicated and on the disk."""
 
-    __slots__ = ("answers", "head", "place")
+    __slots__ = ("_answers", "_broker", "_connection", "_head", "_missing", "_place", "_written")
 
-    def __init__(self, place: Deferred, head: HotHead, answers: Answers) -> None:
-        self.place = place
-        self.head = head
-        self.answers = answers
+    def __init__(self, broker: "Broker", connection: Connection, head: HotHead, answers: Answers) -> None:
+        self._broker = broker
+        self._connection = connection
+        self._head = head
+        self._answers = answers
+        self._written: list[Written] = []
+        self._missing = 0
+        self._place: Deferred | None = None
 
-    def flushed(self, error: ErrorCode) -> None:
-        answers = self.answers
+    def wait(
+        self, uncommitted: list[Written], unflushed: list[Partition], seconds: float, place: Deferred | None
+    ) -> bool:
+        """Whether there is anything to wait for."""
+        waiting = missing([(written[0], written[1]) for written in uncommitted]) if uncommitted else []
+        if not waiting and not unflushed:
+            return False
+        self._place = self._connection.defer() if place is None else place
+        self._written = uncommitted
+        self._missing = bool(waiting) + bool(unflushed)
+        if waiting:
+            Commit(self._broker.loop, waiting, self._committed, seconds)
+        if unflushed:
+            self._broker.flusher.when_flushed(unflushed, self._flushed)
+        return True
+
+    def _committed(self, errors: Errors) -> None:
+        if errors:
+            for partition, _, results, slot in self._written:
+                error = errors.get(partition)
+                if error is not None:
+                    results[slot] = results[slot]._replace(error=error, base_offset=-1, log_append_time=-1)
+        self._one_done()
+
+    def _flushed(self, error: ErrorCode) -> None:
         if error != ErrorCode.NONE:
-            answers = [
-                (
-                    topic,
-                    [result if result.error else result._replace(error=error, base_offset=-1) for result in results],
-                )
-                for topic, results in answers
-            ]
-        self.place.complete([encoded(self.head, answers)])
+            for _, results in self._answers:
+                results[:] = [
+                    result if result.error else result._replace(error=error, base_offset=-1) for result in results
+                ]
+        self._one_done()
+
+    def _one_done(self) -> None:
+        self._missing -= 1
+        if self._missing == 0:
+            assert self._place is not None
+            self._place.complete([encoded(self._broker, self._connection, self._head, self._answers)])

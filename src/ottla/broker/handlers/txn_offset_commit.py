@@ -5,14 +5,15 @@ The transaction must know of the group's partition: up to v4 the client has adde
 
 import asyncio
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.broker.context import Context
 from ottla.broker.group_host import OFFSETS_TOPIC
 from ottla.broker.machine_shard import Writer
-from ottla.broker.transaction_admission import VERIFICATION, is_open, join
+from ottla.broker.transaction_admission import VERIFICATION, is_open
+from ottla.broker.transaction_joining import Joining, join
 from ottla.groups.decision import Decision
 from ottla.groups.offsets import commit_refused, committed_facts
 from ottla.groups.pending_offsets import pending_commit
@@ -29,6 +30,8 @@ from ottla.wire.schema import Message
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.group_shard import GroupShard
+    from ottla.broker.transaction_guards import Guard
+    from ottla.broker.transaction_questions import Errors as Joined
 
 LOADING_FROM = 2
 """The version whose clients know that a coordinator may be loading."""
@@ -48,20 +51,45 @@ def handle(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) 
     if not request.topics:
         return _response(asked, unknown, context.version)
     shard = broker.groups.shard(request.group_id) if request.group_id else ErrorCode.INVALID_GROUP_ID
-    error = shard if isinstance(shard, ErrorCode) else _join(broker, shard, request, context.version)
-    if isinstance(shard, ErrorCode) or error != ErrorCode.NONE:
-        return _response(asked, dict.fromkeys(asked, error) | unknown, context.version)
+    joined = shard if isinstance(shard, ErrorCode) else _join(broker, shard, request, context.version)
+    if not isinstance(joined, ErrorCode):
+        return _when_joined(broker, request, joined, _Asked(asked, unknown, context.version))
+    if isinstance(shard, ErrorCode) or joined != ErrorCode.NONE:
+        return _response(asked, dict.fromkeys(asked, joined) | unknown, context.version)
     answer = _commit(shard, request)
     if isinstance(answer, asyncio.Future):
         return _response_later(answer, asked, unknown, context.version)
     return _response(asked, _errors(answer) | unknown, context.version)
 
 
+class _Asked(NamedTuple):
+    places: list[tuple[str, int]]
+    unknown: Errors
+    version: int
+
+
+async def _when_joined(
+    broker: "Broker", request: TxnOffsetCommitRequest, joining: "Coroutine[Any, Any, ErrorCode]", asked: _Asked
+) -> TxnOffsetCommitResponse:
+    """The coordinator of the transaction is asked first; the one of the group may be another by then."""
+    error = await joining
+    shard = broker.groups.shard(request.group_id)
+    if isinstance(shard, ErrorCode):
+        error = shard
+    if isinstance(shard, ErrorCode) or error != ErrorCode.NONE:
+        return _response(asked.places, dict.fromkeys(asked.places, error) | asked.unknown, asked.version)
+    answer = _commit(shard, request)
+    committed = await answer if isinstance(answer, asyncio.Future) else answer
+    return _response(asked.places, _errors(committed) | asked.unknown, asked.version)
+
+
 def _exists(broker: "Broker", place: tuple[str, int]) -> bool:
     return broker.image.partition(*place) is not None
 
 
-def _join(broker: "Broker", shard: "GroupShard", request: TxnOffsetCommitRequest, version: int) -> ErrorCode:
+def _join(
+    broker: "Broker", shard: "GroupShard", request: TxnOffsetCommitRequest, version: int
+) -> "ErrorCode | Coroutine[Any, Any, ErrorCode]":
     """Whether the group's partition is, or becomes, part of the transaction."""
     adds = version >= ADDS_FROM
     if not adds and not broker.values.boolean(VERIFICATION):
@@ -70,13 +98,31 @@ def _join(broker: "Broker", shard: "GroupShard", request: TxnOffsetCommitRequest
         return ErrorCode.NONE
     name = TopicPartition(OFFSETS_TOPIC, shard.partition.index)
     producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
-    errors, _ = join(broker, producer, frozenset((name,)), adds)
-    error = errors.get(name, ErrorCode.NONE)
+    errors = join(broker, Joining(producer, frozenset((name,)), adds))
+    if isinstance(errors, dict):
+        return _told(errors.get(name, ErrorCode.NONE), version)
+    return _joined_later(
+        broker, errors, broker.transactions.guards.take(shard.partition, producer.producer_id), version
+    )
+
+
+async def _joined_later(broker: "Broker", errors: "asyncio.Future[Joined]", guard: "Guard", version: int) -> ErrorCode:
+    try:
+        error = (await errors).get(guard.name, ErrorCode.NONE)
+    finally:
+        good = broker.transactions.guards.give_back(guard)
+    if error == ErrorCode.NONE and not good:
+        return ErrorCode.INVALID_TXN_STATE
+    return _told(error, version)
+
+
+def _told(error: ErrorCode, version: int) -> ErrorCode:
+    """The coordinator's error as a producer of some age understands it."""
     if error == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error == ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
         return ErrorCode.INVALID_TXN_STATE
-    if error == ErrorCode.CONCURRENT_TRANSACTIONS and not adds:
+    if error == ErrorCode.NETWORK_EXCEPTION or (error == ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_FROM):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return error
 

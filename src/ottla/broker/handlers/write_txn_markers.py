@@ -1,12 +1,13 @@
 """WriteTxnMarkers, v1 to v2: ends of transactions from another coordinator, or from an operator who ends one that its
 coordinator has forgotten."""
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+import asyncio
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.broker.context import Context
+from ottla.broker.machine_shard import when_safe
 from ottla.broker.partitions import Partition
 from ottla.broker.transaction_markers import write_marker
 from ottla.log.producers import EndMarker
@@ -25,27 +26,31 @@ if TYPE_CHECKING:
 
 def handle(
     broker: "Broker", request: WriteTxnMarkersRequest, context: Context
-) -> WriteTxnMarkersResponse | Coroutine[Any, Any, WriteTxnMarkersResponse]:
-    unflushed: list[Partition] = []
-    answer = WriteTxnMarkersResponse(markers=[_written(broker, asked, unflushed) for asked in request.markers])
-    return _when_flushed(broker, answer, unflushed) if unflushed else answer
+) -> "WriteTxnMarkersResponse | asyncio.Future[WriteTxnMarkersResponse]":
+    places: list[tuple[Partition, int]] = []
+    answer = WriteTxnMarkersResponse(markers=[_written(broker, asked, places) for asked in request.markers])
+    waiting: asyncio.Future[WriteTxnMarkersResponse] = broker.loop.create_future()
+
+    def safe(error: ErrorCode) -> None:
+        if error != ErrorCode.NONE:
+            _spoil(answer, error)
+        waiting.set_result(answer)
+
+    when_safe(broker, places, safe, broker.values.integer("request.timeout.ms") / 1000)
+    return answer if waiting.done() else waiting
 
 
-async def _when_flushed(
-    broker: "Broker", answer: WriteTxnMarkersResponse, unflushed: list[Partition]
-) -> WriteTxnMarkersResponse:
-    done = broker.loop.create_future()
-    broker.flusher.when_flushed(unflushed, done.set_result)
-    error = await done
-    if error != ErrorCode.NONE:
-        for marker in answer.markers:
-            for topic in marker.topics:
-                for partition in topic.partitions:
-                    partition.error_code = partition.error_code or error
-    return answer
+def _spoil(answer: WriteTxnMarkersResponse, error: ErrorCode) -> None:
+    """What is written is not safe: whoever sent it sends it again."""
+    for marker in answer.markers:
+        for topic in marker.topics:
+            for partition in topic.partitions:
+                partition.error_code = partition.error_code or error
 
 
-def _written(broker: "Broker", asked: WritableTxnMarker, unflushed: list[Partition]) -> WritableTxnMarkerResult:
+def _written(
+    broker: "Broker", asked: WritableTxnMarker, places: list[tuple[Partition, int]]
+) -> WritableTxnMarkerResult:
     marker = EndMarker(
         asked.producer_id,
         asked.producer_epoch,
@@ -59,9 +64,8 @@ def _written(broker: "Broker", asked: WritableTxnMarker, unflushed: list[Partiti
         for index in topic.partition_indexes:
             outcome = _appended(broker, TopicPartition(topic.name, index), marker)
             if isinstance(outcome, Partition):
-                log = outcome.log
-                if log is not None and log.unflushed_messages >= log.settings.flush_messages:
-                    unflushed.append(outcome)
+                assert outcome.log is not None, outcome
+                places.append((outcome, outcome.log.end_offset))
                 results.append(WritableTxnMarkerPartitionResult(index))
             else:
                 results.append(WritableTxnMarkerPartitionResult(index, outcome))
