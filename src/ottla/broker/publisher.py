@@ -65,7 +65,7 @@ class Publisher:
             self._configure(delta, image)
         tasks: list[LogTask] = []
         for topic_id in delta.removed_topics:
-            tasks += self._remove_topic(topic_id)
+            tasks += self._remove_topic(topic_id, delta.before.topics_by_id[topic_id].name)
         for topic_id in delta.created_topics:
             tasks += self._held_here(image.topics_by_id[topic_id])
         for topic_id, numbers in delta.changed_topics.items():
@@ -177,13 +177,13 @@ class Publisher:
 
     # --- what goes, and settings ---
 
-    def _remove_topic(self, topic_id: bytes) -> list[LogTask]:
+    def _remove_topic(self, topic_id: bytes, topic: str) -> list[LogTask]:
         """Clients no longer find the topic; what is left to do is to remove its logs."""
         broker = self._broker
         going = broker.partitions.remove_topic(topic_id)
-        if going:
-            broker.groups.removed(going[0].name.topic)
-            broker.transactions.removed(going[0].name.topic)
+        # Also where no replica of it is here: groups that are coordinated here may have offsets in it.
+        broker.groups.removed(topic)
+        broker.transactions.removed(topic)
         for partition in going:
             broker.pullers.release(partition)
             partition.give_up_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
