@@ -25,6 +25,7 @@ class _Place(NamedTuple):
 
 COMMANDS = {
     "serve": _Place("ottla.cli.serve", "serve", "Run one node in the foreground."),
+    "format": _Place("ottla.cli.format", "format", "Prepare the data directories of a node of a cluster."),
     "cluster": _Place("ottla.cli.cluster", "app", "Run a cluster on this machine; see how a cluster is."),
     "topic": _Place("ottla.cli.topic", "app", "Create, list, describe, alter and delete topics."),
     "partition": _Place("ottla.cli.partition", "app", "Elect leaders, move replicas, balance brokers."),

@@ -1,0 +1,36 @@
+"""`ottla format`: give the data directories of a node to a cluster, before its first start."""
+
+from typing import Annotated
+
+import typer
+
+from ottla.cli.failures import Failure
+
+
+def format(  # noqa: A001 - the verb that Kafka's storage tool has
+    config: Annotated[str, typer.Option(help="The node's settings file, in Kafka's .properties form.")],
+    cluster_id: Annotated[
+        str | None, typer.Option(help="The id all nodes of the cluster share (default: a new one, which is printed).")
+    ] = None,
+    ignore_formatted: Annotated[
+        bool, typer.Option("--ignore-formatted", help="Leave directories alone that belong to this node already.")
+    ] = False,
+) -> None:
+    """Prepare a node of a cluster; a node that is its whole cluster needs no such step.
+
+    ottla format --config node-1.properties
+    ottla format --config node-2.properties --cluster-id 4L6g3nShT-eMCtK--X86sw
+    """
+    from ottla.node.formatting import format_directories
+    from ottla.node.options import Options, StartFailure, resolve
+    from ottla.runtime.disk import RealDisk
+    from ottla.runtime.world import RealRandom
+
+    try:
+        values = resolve(Options(config=config))
+        cluster, directories = format_directories(RealDisk(), RealRandom(), values, cluster_id, ignore_formatted)
+    except StartFailure as failure:
+        raise Failure(str(failure)) from None
+    for directory in directories:
+        what = "formatted" if directory.new else "left as it is"
+        print(f"{directory.path}: {what} (node {values.integer('node.id')}, cluster {cluster})")
