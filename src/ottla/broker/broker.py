@@ -19,6 +19,7 @@ from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.flusher import Flusher
 from ottla.broker.group_host import GroupHost
 from ottla.broker.in_sync import InSync
+from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.partitions import PartitionTable
 from ottla.broker.ports import Controller
 from ottla.broker.producer_ids import ProducerIds
@@ -86,7 +87,7 @@ class Broker:
             self.clock.monotonic,
         )
         self.flusher = Flusher(self.loop, self.threads, self.storage_failed)
-        self.connections = Connections(self.loop, _limits(self.values))
+        self.connections = Connections(self.loop, connection_limits(self.values))
         self.dispatcher = BrokerDispatcher(
             self, Limits(self.values.integer("socket.request.max.bytes"), self.values.integer("queued.max.requests"))
         )
@@ -97,6 +98,7 @@ class Broker:
         self.publisher = Publisher(self)
         self.producer_ids = ProducerIds(controller, node_id)
         self.upkeep = Upkeep(self)
+        self.lifecycle = Lifecycle(self)
 
     @property
     def supported_features(self) -> Mapping[str, tuple[int, int]]:
@@ -158,6 +160,7 @@ class Broker:
                 continue
             try:
                 lost = self.store.take_offline(directory, failure)
+                self.lifecycle.directory_failed(directory.identity)
             except NoUsableDirectory as end:
                 self.give_up(str(end))
                 return
@@ -187,10 +190,10 @@ class Broker:
         await self.in_sync.stop()
         await self.upkeep.stop()
         self.connections.close()
-        await self.run_blocking(self.store.close)
+        await self.run_blocking(lambda: self.store.close(self.broker_epoch))
 
 
-def _limits(values: BrokerValues) -> ConnectionLimits:
+def connection_limits(values: BrokerValues) -> ConnectionLimits:
     unfinished = values.integer("queued.max.request.bytes")
     return ConnectionLimits(
         most=values.integer("max.connections"),

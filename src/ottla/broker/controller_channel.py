@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from ottla.base.errors import ErrorCode
 from ottla.broker.ports import MetadataSource
 from ottla.metadata.delta import ClusterDelta
+from ottla.metadata.features import SUPPORTED
 from ottla.metadata.image import ClusterImage
 from ottla.wire.links import Link, LinkDown, Links
 from ottla.wire.schema import LATEST, Root
@@ -75,6 +76,8 @@ class LocalController(Protocol):
 class ControllerChannel:
     """The broker's controller, wherever it is; see `broker.ports.Controller`."""
 
+    supported_features: Mapping[str, tuple[int, int]] = SUPPORTED
+
     def __init__(self, source: MetadataSource, quorum: Quorum, links: Links, local: Any = None) -> None:
         self._source = source
         self._quorum = quorum
@@ -88,10 +91,6 @@ class ControllerChannel:
     @property
     def image(self) -> ClusterImage:
         return self._source.image
-
-    @property
-    def supported_features(self) -> Mapping[str, tuple[int, int]]:
-        return self._source.supported_features
 
     def subscribe(self, subscriber: Callable[[ClusterDelta, ClusterImage], None]) -> None:
         self._source.subscribe(subscriber)

@@ -45,11 +45,11 @@ class CannotRegister(Exception):
 
 
 class Lifecycle:
-    """`register`, then `start`; `leave` before the broker stops."""
+    """`join` at the start, `leave` before the broker stops."""
 
-    def __init__(self, broker: "Broker", presence: Presence) -> None:
+    def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._presence = presence
+        self._presence: Presence | None = None
         self._task: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
         self._unfenced = asyncio.Event()
@@ -60,10 +60,19 @@ class Lifecycle:
     def fenced(self) -> bool:
         return not self._unfenced.is_set()
 
-    async def register(self) -> None:
+    async def join(self, presence: Presence) -> None:
+        """Register, send heartbeats from here on, and wait until the controller counts on this broker."""
+        self._presence = presence
+        await self._register()
+        self._broker.controller.subscribe(self._published)
+        self._task = self._broker.loop.create_task(self._beat())
+        await self._unfenced.wait()
+
+    async def _register(self) -> None:
         """Be part of the cluster, fenced at first; raises CannotRegister, ControllerUnavailable."""
         broker = self._broker
         presence = self._presence
+        assert presence is not None, "join comes first"
         answer = await broker.controller.register_broker(
             BrokerRegistrationRequest(
                 broker_id=broker.node_id,
@@ -84,15 +93,6 @@ class Lifecycle:
         if answer.error_code != ErrorCode.NONE:
             raise CannotRegister(_why_not(broker.node_id, ErrorCode(answer.error_code)))
         broker.broker_epoch = answer.broker_epoch
-
-    def start(self) -> None:
-        """Send heartbeats from here on."""
-        self._broker.controller.subscribe(self._published)
-        self._task = self._broker.loop.create_task(self._beat())
-
-    async def until_unfenced(self) -> None:
-        """Until the controller counts on this broker."""
-        await self._unfenced.wait()
 
     def directory_failed(self, directory_id: bytes) -> None:
         """Tell the controller with the next heartbeat, which is sent now."""
@@ -117,7 +117,7 @@ class Lifecycle:
                         "the registration of this broker does not count any more (%s): registers anew", error.name
                     )
                     self._unfenced.clear()
-                    await self.register()
+                    await self._register()
                     continue
                 if error != ErrorCode.NONE:
                     pause = RETRY_SECONDS

@@ -50,9 +50,6 @@ class MetadataSource(Protocol):
         """The last committed one."""
         ...
 
-    @property
-    def supported_features(self) -> Mapping[str, tuple[int, int]]: ...
-
     def subscribe(self, subscriber: Callable[[ClusterDelta, ClusterImage], None]) -> None:
         """Hear of every change after `image`, in order, on the loop, before its reply is given."""
         ...
@@ -60,6 +57,9 @@ class MetadataSource(Protocol):
 
 class Controller(MetadataSource, Protocol):
     """Who decides about metadata. A method returns when what it answers is stored and published."""
+
+    @property
+    def supported_features(self) -> Mapping[str, tuple[int, int]]: ...
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse: ...
 
