@@ -157,9 +157,16 @@ class ConsumerGroup:
                 return
             # Its subscription follows, or the log is not whole.
             member = Member(fact.member_id)
+        current = fact.current or Current()
+        self.members[fact.member_id] = Member(member.member_id, member.subscription, current)
+        if (
+            not current.revoking
+            and not member.current.revoking
+            and same_partitions(current.assigned, member.current.assigned)
+        ):
+            return
         self._release(member)
-        member = self.members[fact.member_id] = member._replace(current=fact.current or Current())
-        for owned in (member.current.assigned, member.current.revoking):
+        for owned in (current.assigned, current.revoking):
             for topic_id, partitions in owned.items():
                 for partition in partitions:
                     self.owners[topic_id, partition] = fact.member_id
@@ -287,6 +294,13 @@ class ConsumerGroup:
             *(PatternFact(group_id, pattern, None) for pattern in self.patterns),
             EpochFact(group_id, None),
         ]
+
+
+def same_partitions(one: Owned, other: Owned) -> bool:
+    """Whether they are the same partitions, since whichever epochs."""
+    return one is other or (
+        one.keys() == other.keys() and all(one[topic_id].keys() == other[topic_id].keys() for topic_id in one)
+    )
 
 
 def _epoch_of(owned: Owned, topic_id: bytes, partition: int) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from ottla.base.errors import ErrorCode
 from ottla.groups.decision import Caller, Limits, Wait
-from ottla.groups.modern import LEFT_FOR_NOW, ConsumerGroup, Member
+from ottla.groups.modern import LEFT_FOR_NOW, ConsumerGroup, Member, same_partitions
 from ottla.groups.modern_facts import Owned, Subscription
 from ottla.groups.modern_step import Refused, Reported, Step
 from ottla.wire.messages.consumer_group_heartbeat import (
@@ -83,7 +83,7 @@ def heartbeat(
         and request.topic_partitions is not None
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
     )
-    told = request.member_epoch == JOINING or full or not _same_numbers(before.assigned, member.current.assigned)
+    told = request.member_epoch == JOINING or full or not same_partitions(before.assigned, member.current.assigned)
     return ConsumerGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=member.current.epoch,
@@ -202,13 +202,6 @@ def _reported(request: ConsumerGroupHeartbeatRequest) -> Reported | None:
     if request.topic_partitions is None:
         return None
     return {topic.topic_id: topic.partitions for topic in request.topic_partitions}
-
-
-def _same_numbers(one: Owned, other: Owned) -> bool:
-    """Whether they are the same partitions, since whichever epochs."""
-    return one is other or (
-        one.keys() == other.keys() and all(one[topic_id].keys() == other[topic_id].keys() for topic_id in one)
-    )
 
 
 def _assignment(owned: Owned) -> Assignment:
