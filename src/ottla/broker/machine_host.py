@@ -8,7 +8,7 @@ with.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.base.errors import ErrorCode
@@ -41,6 +41,7 @@ class Shard(Protocol):
 
     partition: Partition
     loaded: bool
+    commit_seconds: float
 
     @property
     def leads(self) -> bool: ...
@@ -51,6 +52,7 @@ class Shard(Protocol):
 
 
 S = TypeVar("S", bound=Shard)
+A = TypeVar("A")
 
 
 class MachineHost(ABC, Generic[S]):
@@ -112,6 +114,15 @@ class MachineHost(ABC, Generic[S]):
         for shard in self._shards.values():
             if shard.leads:
                 yield shard if shard.loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def settled(
+        self, names: Iterable[str] | None, answer: A, refused: Callable[[ErrorCode], A]
+    ) -> "A | asyncio.Future[A]":
+        """An answer that tells of these names (None: of all), as soon as what it tells is committed."""
+        from ottla.broker.machine_shard import settled
+
+        found = self.shards() if names is None else (self.shard(name) for name in names)
+        return settled(self._broker, [shard for shard in found if not isinstance(shard, ErrorCode)], answer, refused)
 
     # --- the topic ---
 

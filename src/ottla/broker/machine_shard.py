@@ -295,8 +295,15 @@ def when_safe(
     broker.flusher.when_flushed(unflushed, flushed)
 
 
+class Holder(Protocol):
+    """What an answer may tell of."""
+
+    partition: Partition
+    commit_seconds: float
+
+
 def settled(
-    broker: "Broker", shards: "Sequence[MachineShard[Any, Any]]", answer: A, refused: Callable[[ErrorCode], A]
+    broker: "Broker", shards: Sequence[Holder], answer: A, refused: Callable[[ErrorCode], A]
 ) -> "A | asyncio.Future[A]":
     """The answer to a question about several shards: it waits until whatever it tells of is committed."""
     waiting = [

@@ -69,7 +69,9 @@ def _asked(broker: "Broker", asked: AddPartitionsToTxnTransaction, version: int)
         return asked, {}, Outcome(shard)
     producer = Producer(asked.transactional_id, asked.producer_id, asked.producer_epoch)
     if asked.verify_only:
-        return asked, {name: shard.machine.verify(producer, name) for name in names}, _DONE
+        said = {name: shard.machine.verify(producer, name) for name in names}
+        errors = {name: error for name, error in said.items() if error != ErrorCode.NONE}
+        return asked, errors, shard.settled(_DONE, Outcome)
     protocol = EPOCH_PER_TRANSACTION if version >= BROKERS_FROM else 0
     return asked, {}, shard.ask(shard.machine.decide_add(producer, frozenset(names), protocol, shard.now()))
 

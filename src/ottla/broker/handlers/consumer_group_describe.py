@@ -20,19 +20,28 @@ from ottla.wire.messages.consumer_group_describe import (
 )
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
     from ottla.broker.broker import Broker
 
 CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
 
 
-def handle(broker: "Broker", request: ConsumerGroupDescribeRequest, context: Context) -> ConsumerGroupDescribeResponse:
+def handle(
+    broker: "Broker", request: ConsumerGroupDescribeRequest, context: Context
+) -> "ConsumerGroupDescribeResponse | Future[ConsumerGroupDescribeResponse]":
     groups = [_answer(broker, group_id) for group_id in request.group_ids]
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = ALL_OPERATIONS
-    return ConsumerGroupDescribeResponse(groups=groups)
+    names = request.group_ids
+    return broker.groups.settled(
+        names,
+        ConsumerGroupDescribeResponse(groups=groups),
+        lambda error: ConsumerGroupDescribeResponse(groups=[DescribedGroup(error, group_id=name) for name in names]),
+    )
 
 
 def _answer(broker: "Broker", group_id: str) -> DescribedGroup:

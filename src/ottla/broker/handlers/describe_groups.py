@@ -13,6 +13,8 @@ from ottla.wire.messages.describe_groups import (
 )
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
     from ottla.broker.broker import Broker
 
 NOT_FOUND_FROM = 6
@@ -20,13 +22,19 @@ ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """What may be done to a group, as bits: read, delete, describe, and describe and alter its configs."""
 
 
-def handle(broker: "Broker", request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
+def handle(
+    broker: "Broker", request: DescribeGroupsRequest, context: Context
+) -> "DescribeGroupsResponse | Future[DescribeGroupsResponse]":
     groups = [_answer(broker, group_id, context.version) for group_id in request.groups]
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = ALL_OPERATIONS
-    return DescribeGroupsResponse(groups=groups)
+    return broker.groups.settled(
+        request.groups,
+        DescribeGroupsResponse(groups=groups),
+        lambda error: DescribeGroupsResponse(groups=[DescribedGroup(error, group_id=name) for name in request.groups]),
+    )
 
 
 def _answer(broker: "Broker", group_id: str, version: int) -> DescribedGroup:

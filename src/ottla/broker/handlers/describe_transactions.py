@@ -12,12 +12,21 @@ from ottla.wire.messages.describe_transactions import (
 )
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
     from ottla.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: DescribeTransactionsRequest, context: Context) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        transaction_states=[_described(broker, transactional_id) for transactional_id in request.transactional_ids]
+def handle(
+    broker: "Broker", request: DescribeTransactionsRequest, context: Context
+) -> "DescribeTransactionsResponse | Future[DescribeTransactionsResponse]":
+    names = request.transactional_ids
+    return broker.transactions.settled(
+        names,
+        DescribeTransactionsResponse(transaction_states=[_described(broker, name) for name in names]),
+        lambda error: DescribeTransactionsResponse(
+            transaction_states=[TransactionState(error, name) for name in names]
+        ),
     )
 
 

@@ -8,12 +8,16 @@ from ottla.groups.classic import CONSUMER, ClassicGroup
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
     from ottla.broker.broker import Broker
 
 CLASSIC = "classic"
 
 
-def handle(broker: "Broker", request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
+def handle(
+    broker: "Broker", request: ListGroupsRequest, context: Context
+) -> "ListGroupsResponse | Future[ListGroupsResponse]":
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}
     groups: list[ListedGroup] = []
@@ -27,4 +31,6 @@ def handle(broker: "Broker", request: ListGroupsRequest, context: Context) -> Li
             state = group.state.value
             if (not states or state.lower() in states) and (not types or kind in types):
                 groups.append(ListedGroup(group.group_id, protocol, state, kind))
-    return ListGroupsResponse(groups=groups)
+    return broker.groups.settled(
+        None, ListGroupsResponse(groups=groups), lambda error: ListGroupsResponse(error_code=error)
+    )

@@ -13,10 +13,14 @@ from ottla.wire.messages.list_transactions import (
 )
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
     from ottla.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
+def handle(
+    broker: "Broker", request: ListTransactionsRequest, context: Context
+) -> "ListTransactionsResponse | Future[ListTransactionsResponse]":
     known: dict[str, Transaction] = {}
     for shard in broker.transactions.shards():
         if isinstance(shard, ErrorCode):
@@ -31,7 +35,7 @@ def handle(broker: "Broker", request: ListTransactionsRequest, context: Context)
     states = {STATES[name] for name in request.state_filters if name in STATES}
     producer_ids = frozenset(request.producer_id_filters)
     now_ms = broker.clock.now_ms()
-    return ListTransactionsResponse(
+    answer = ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in STATES],
         transaction_states=[
             TransactionState(name, held.producer_id, held.state.title)
@@ -42,3 +46,4 @@ def handle(broker: "Broker", request: ListTransactionsRequest, context: Context)
             and (pattern is None or pattern.matches(name))
         ],
     )
+    return broker.transactions.settled(None, answer, lambda error: ListTransactionsResponse(error_code=error))

@@ -22,6 +22,8 @@ from ottla.wire.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
     from ottla.broker.broker import Broker
     from ottla.groups.pending_offsets import PendingOffsets
 
@@ -30,11 +32,18 @@ BY_ID_FROM = 10
 GROUP_ERROR_FROM = 2
 
 
-def handle(broker: "Broker", request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
+def handle(
+    broker: "Broker", request: OffsetFetchRequest, context: Context
+) -> "OffsetFetchResponse | Future[OffsetFetchResponse]":
     by_id = context.version >= BY_ID_FROM
     if context.version >= SEVERAL_FROM:
         stable = request.require_stable
-        return OffsetFetchResponse(groups=[_fetched(broker, group, by_id, stable) for group in request.groups])
+        names = [group.group_id for group in request.groups]
+        return broker.groups.settled(
+            names,
+            OffsetFetchResponse(groups=[_fetched(broker, group, by_id, stable) for group in request.groups]),
+            lambda error: OffsetFetchResponse(groups=[_refused(name, error) for name in names]),
+        )
     topics = None
     if request.topics is not None:
         topics = [
@@ -42,7 +51,15 @@ def handle(broker: "Broker", request: OffsetFetchRequest, context: Context) -> O
             for topic in request.topics
         ]
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    return _as_one_group(_fetched(broker, group, by_id, request.require_stable), group, context.version)
+    return broker.groups.settled(
+        [group.group_id],
+        _as_one_group(_fetched(broker, group, by_id, request.require_stable), group, context.version),
+        lambda error: _as_one_group(_refused(group.group_id, error), group, context.version),
+    )
+
+
+def _refused(group_id: str, error: ErrorCode) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(group_id=group_id, error_code=error)
 
 
 def _fetched(broker: "Broker", group: OffsetFetchRequestGroup, by_id: bool, stable: bool) -> OffsetFetchResponseGroup:
@@ -66,12 +83,12 @@ def _refuse_unstable(answer: OffsetFetchResponseGroup, pending: "PendingOffsets"
 def _found(broker: "Broker", group: OffsetFetchRequestGroup, by_id: bool) -> OffsetFetchResponseGroup:
     shard = broker.groups.shard(group.group_id)
     if isinstance(shard, ErrorCode):
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=shard)
+        return _refused(group.group_id, shard)
     found_group = shard.machine.groups.get(group.group_id)
     if isinstance(found_group, ConsumerGroup):
         error = found_group.fetch_error(group.member_id, group.member_epoch)
         if error != ErrorCode.NONE:
-            return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error)
+            return _refused(group.group_id, error)
     image = broker.image
     if group.topics is None:
         topics = shard.machine.fetched(group.group_id, None)
