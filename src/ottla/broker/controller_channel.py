@@ -51,7 +51,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 _ELSEWHERE = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-class ControllerUnavailable(Exception):
+class ControllerUnavailable(LinkDown):
     """No controller answered in time."""
 
 
