@@ -160,6 +160,24 @@ class Partition:
             self._settle(offset)
             broker.waiting.nudge(self)
 
+    def follower_at(
+        self, broker: "Broker", follower: int, broker_epoch: int, end_offset: int, start_offset: int
+    ) -> ErrorCode:
+        """A follower has all before `end_offset`: the watermark may move, and it may join those in sync."""
+        leading, log = self.leading, self.log
+        assert log is not None, self.name
+        now = broker.clock.monotonic()
+        if leading is None or not leading.fetched(
+            follower, end_offset, start_offset, broker_epoch, log.end_offset, now
+        ):
+            # The leader may not have heard of this replica yet; the follower asks again.
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if follower not in leading.in_sync:
+            broker.in_sync.follower_fetched(self, follower)
+        if log.high_watermark < log.end_offset:
+            self.advance(broker)
+        return ErrorCode.NONE
+
     def when_committed(self, offset: int, told: Told) -> None:
         """`told` hears once when the watermark is at `offset`, or that it will not come there under this leader."""
         commits = self.commits

@@ -38,6 +38,8 @@ class Place:
 class Client:
     """Stands where a connection stands: keeps the answers it is given."""
 
+    listener = "PLAINTEXT"
+
     def __init__(self) -> None:
         self.answers: list[FetchResponse] = []
         self.answered = asyncio.Event()

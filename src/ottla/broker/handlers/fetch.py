@@ -1,7 +1,9 @@
-"""Fetch, v4 to v18: sessions, long poll, byte limits, isolation level.
+"""Fetch, v4 to v18, of clients and of followers: sessions, long poll, byte limits, isolation level.
 
 The answer is file ranges between byte strings; records are never read here. A fetch that finds less than `min_bytes`
-waits under its partitions and is looked at again when one of them grows.
+waits under its partitions and is looked at again when one of them grows. Clients read what is committed, from the
+leader or from the replica it names as the nearer one; followers read all there is, and where they begin to read tells
+how far they are.
 """
 
 from collections.abc import Hashable
@@ -9,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.fetch_sessions import Key, Plan, Session, Tracked
+from ottla.broker.leader_hints import HINTED, Node, leader_of, nodes_of
 from ottla.broker.partitions import Partition
+from ottla.broker.replica_selection import nearer_replica
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import FileRange
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 FIRST_ZSTD = 10
+FIRST_RACK = 11
+FIRST_HINT = 16
 AT_ONCE = 500
 """Partitions of one fetch that are looked into before other requests get their turn."""
 
@@ -36,7 +42,7 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
     if plan.error != ErrorCode.NONE:
         connection.answer(_encoded(head, plan.error, 0, []))
         return
-    fetch = Fetch(broker, request, head, plan)
+    fetch = Fetch(broker, request, head, plan, connection.listener)
     if len(plan.wanted) > AT_ONCE and plan.full:
         fetch.place = connection.defer(alone=True)
         fetch.read_some()
@@ -50,22 +56,41 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
 class Fetch:
     """One fetch: what it wants, and what it found in each partition the last time it looked there."""
 
-    __slots__ = ("_broker", "_enough", "_found", "_head", "_plan", "_positions", "_request", "_results", "place")
+    __slots__ = (
+        "_broker",
+        "_enough",
+        "_find",
+        "_follower",
+        "_found",
+        "_head",
+        "_listener",
+        "_plan",
+        "_positions",
+        "_request",
+        "_results",
+        "place",
+    )
 
-    def __init__(self, broker: "Broker", request: FetchRequest, head: HotHead, plan: Plan) -> None:
+    def __init__(self, broker: "Broker", request: FetchRequest, head: HotHead, plan: Plan, listener: str) -> None:
         self._broker = broker
         self._request = request
         self._head = head
         self._plan = plan
+        self._listener = listener
+        self._follower = request.replica_id >= 0
+        # Clients that can be told of a nearer replica may read from followers.
+        leader_only = self._follower or head[0] < FIRST_RACK
+        self._find = broker.partitions.find if leader_only else broker.partitions.held
         self._enough = not plan.wanted
         self._found = 0
-        self._positions: dict[Partition, int] = {}
+        self._positions: dict[Hashable, int] = {}
         self._results: list[FetchResult | None] = [None] * len(plan.wanted)
         self.place: Deferred | None = None
 
     def read(self, start: int, stop: int) -> bool:
         """Look into some of the partitions; says whether what was found so far is enough for an answer."""
-        find = self._broker.partitions.find
+        find = self._find
+        follower = self._follower
         only_news = not self._plan.full
         results = self._results
         most = self._request.max_bytes
@@ -76,16 +101,20 @@ class Fetch:
                 self._found -= before.length
             partition = find(topic, wanted.partition)
             if isinstance(partition, ErrorCode):
-                results[position] = FetchResult(wanted.partition, partition, -1, -1, -1, aborted=[])
+                results[position] = self._refused(topic, wanted, partition)
                 self._enough = True
                 continue
-            self._positions[partition] = position
-            if only_news and tracked is not None and _nothing_new(partition, wanted, tracked):
+            self._positions[partition.leading if follower else partition] = position
+            if only_news and tracked is not None and _nothing_new(partition, wanted, tracked, follower):
                 results[position] = None
+                if follower:
+                    self._note_progress(partition, wanted)
                 continue
             result = self._look(partition, wanted, max(0, most - self._found), self._found == 0)
+            if result.error in HINTED:
+                result = self._refused(topic, wanted, ErrorCode(result.error))
             results[position] = result
-            if result.error != 0:
+            if result.error != 0 or result.diverging is not None or result.preferred_replica >= 0:
                 self._enough = True
             self._found += result.length
         return self._enough or self._found >= self._request.min_bytes
@@ -113,17 +142,6 @@ class Fetch:
             return FetchResult(wanted.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
         if self._head[0] < FIRST_ZSTD and log.settings.compression == Compression.ZSTD:
             return FetchResult(wanted.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, -1, -1, -1)
-        high_watermark = log.high_watermark
-        stable = log.last_stable_offset
-        committed = self._request.read_committed
-        upper = stable if committed else high_watermark
-        try:
-            found = log.read(wanted.offset, min(wanted.max_bytes, limit), upper, at_least_one)
-        except StorageFailure as failure:
-            self._broker.storage_failed(failure)
-            return FetchResult(wanted.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
-        if isinstance(found, ErrorCode):
-            return FetchResult(wanted.partition, found, -1, -1, -1)
         diverging = None
         if wanted.last_fetched_epoch >= 0:
             known = log.end_offset_for_epoch(wanted.last_fetched_epoch)
@@ -131,7 +149,41 @@ class Fetch:
                 return FetchResult(wanted.partition, ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, -1)
             if _diverges(known, wanted):
                 diverging = known
-                found = None
+        if self._follower:
+            if diverging is None:
+                error = self._note_progress(partition, wanted)
+                if error != ErrorCode.NONE:
+                    return FetchResult(wanted.partition, error, -1, -1, -1)
+        elif self._request.rack and partition.leading is not None:
+            nearer = nearer_replica(self._broker, partition, self._request.rack, wanted.offset)
+            if nearer is not None:
+                start = log.start_offset
+                return FetchResult(
+                    wanted.partition, 0, log.high_watermark, log.last_stable_offset, start, preferred_replica=nearer
+                )
+        return self._read_log(log, wanted, limit, at_least_one, diverging)
+
+    def _read_log(
+        self,
+        log: PartitionLog,
+        wanted: WantedPartition,
+        limit: int,
+        at_least_one: bool,
+        diverging: tuple[int, int] | None,
+    ) -> FetchResult:
+        committed = self._request.read_committed and not self._follower
+        high_watermark = log.high_watermark
+        stable = log.last_stable_offset
+        upper = log.end_offset if self._follower else stable if committed else high_watermark
+        found = None
+        if diverging is None:
+            try:
+                found = log.read(wanted.offset, min(wanted.max_bytes, limit), upper, at_least_one)
+            except StorageFailure as failure:
+                self._broker.storage_failed(failure)
+                found = ErrorCode.KAFKA_STORAGE_ERROR
+        if isinstance(found, ErrorCode):
+            return FetchResult(wanted.partition, found, -1, -1, -1)
         aborted = None
         if committed:
             aborted = [] if found is None else _aborted(log, wanted.offset, found, upper)
@@ -141,6 +193,19 @@ class Fetch:
             )
         return FetchResult(wanted.partition, 0, high_watermark, stable, log.start_offset, found, found.length, aborted)
 
+    def _note_progress(self, partition: Partition, wanted: WantedPartition) -> ErrorCode:
+        """A follower has everything before the offset it asks for."""
+        request = self._request
+        return partition.follower_at(
+            self._broker, request.replica_id, request.replica_epoch, wanted.offset, wanted.log_start_offset
+        )
+
+    def _refused(self, topic: str | bytes, wanted: WantedPartition, error: ErrorCode) -> FetchResult:
+        leader = None
+        if error in HINTED and self._head[0] >= FIRST_HINT:
+            leader = leader_of(self._broker, topic, wanted.partition)
+        return FetchResult(wanted.partition, error, -1, -1, -1, aborted=[], leader=leader)
+
     def answer(self) -> list[Part]:
         plan = self._plan
         session = plan.session
@@ -149,7 +214,9 @@ class Fetch:
         ]
         if session is not None:
             results = _news(session, results, plan.full)
-        return _encoded(self._head, ErrorCode.NONE, session.id if session is not None else 0, results)
+        leaders = [result.leader for _, result in results if result.leader is not None]
+        nodes = nodes_of(self._broker, leaders, self._listener) if leaders else ()
+        return _encoded(self._head, ErrorCode.NONE, session.id if session is not None else 0, results, nodes)
 
     def _complete(self) -> None:
         assert self.place is not None
@@ -158,7 +225,6 @@ class Fetch:
     # --- while waiting ---
 
     def nudged(self, key: Hashable) -> bool:
-        assert isinstance(key, Partition)
         position = self._positions[key]
         if not self.read(position, position + 1):
             return False
@@ -179,7 +245,7 @@ def _aborted(log: PartitionLog, offset: int, found: FileRange, upper: int) -> li
     return [(transaction.producer_id, transaction.first_offset) for transaction in transactions]
 
 
-def _nothing_new(partition: Partition, wanted: WantedPartition, tracked: Tracked) -> bool:
+def _nothing_new(partition: Partition, wanted: WantedPartition, tracked: Tracked, follower: bool) -> bool:
     """Whether a reader at the end has been told all there is: so it is with most partitions of a large session."""
     log = partition.log
     return (
@@ -187,7 +253,7 @@ def _nothing_new(partition: Partition, wanted: WantedPartition, tracked: Tracked
         and log.end_offset == wanted.offset == tracked.high_watermark == log.high_watermark
         and log.start_offset == tracked.log_start_offset
         and (wanted.leader_epoch == partition.leader_epoch or wanted.leader_epoch == -1)
-        and wanted.last_fetched_epoch < 0
+        and (wanted.last_fetched_epoch < 0 or (follower and wanted.last_fetched_epoch == log.epochs.latest_epoch))
     )
 
 
@@ -211,7 +277,9 @@ def _news(session: Session, results: Results, full: bool) -> Results:
     return told
 
 
-def _encoded(head: HotHead, error: ErrorCode, session_id: int, results: Results) -> list[Part]:
+def _encoded(
+    head: HotHead, error: ErrorCode, session_id: int, results: Results, nodes: tuple[Node, ...] = ()
+) -> list[Part]:
     topics: list[tuple[str | bytes, list[FetchResult]]] = []
     last: str | bytes | None = None
     for topic, result in results:
@@ -220,4 +288,4 @@ def _encoded(head: HotHead, error: ErrorCode, session_id: int, results: Results)
             last = topic
         topics[-1][1].append(result)
     version, correlation_id, _ = head
-    return write_response(hot_response(FETCH, version, correlation_id), version, error, session_id, topics)
+    return write_response(hot_response(FETCH, version, correlation_id), version, error, session_id, topics, nodes)

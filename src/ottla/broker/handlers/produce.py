@@ -2,8 +2,8 @@
 
 Stage one runs without an await: look up, check, append the very bytes that were received. Stage two answers at once
 when the records are as safe as the client asked, and otherwise when the replicas that count have them (acks=all) and
-the flush that serves them is done (`flush.messages`). acks=0 gets no answer; a failed append closes such a connection, as in Kafka, so that the client
-notices.
+the flush that serves them is done (`flush.messages`). acks=0 gets no answer; a failed append closes such a connection,
+as in Kafka, so that the client notices.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.commits import Commit, Errors, missing
-from ottla.broker.leader_hints import Node, leader_of, nodes_of
+from ottla.broker.leader_hints import leader_of, nodes_of
 from ottla.broker.partitions import Partition
 from ottla.log.files import StorageFailure
 from ottla.net.connection import Connection, Deferred
@@ -46,7 +46,6 @@ _CLIENT_ID = 8
 _AFTER_ADMIN = _CLIENT_ID + len(_ADMIN)
 
 ALL = -1
-FIRST_HINT = 10
 Answers = list[tuple[str | bytes, list[PartitionResult]]]
 Written = tuple[Partition, int, list[PartitionResult], int]
 """A partition, the end of its log after the append, and where its result stands."""
@@ -236,13 +235,8 @@ def refused(request: ProduceRequest, error: ErrorCode) -> Answers:
 def encoded(broker: "Broker", connection: Connection, head: HotHead, answers: Answers) -> bytearray:
     version, correlation_id, _ = head
     out = hot_response(PRODUCE, version, correlation_id)
-    nodes: tuple[Node, ...] = ()
-    if version >= FIRST_HINT:
-        for _, results in answers:
-            for result in results:
-                if result[7] is not None:
-                    leaders = [each.leader for _, some in answers for each in some]
-                    nodes = nodes_of(broker, leaders, connection.listener)
+    leaders = [result[7] for _, results in answers for result in results if result[7] is not None]
+    nodes = nodes_of(broker, leaders, connection.listener) if leaders else ()
     write_response(out, version, answers, nodes)
     _SIZE.pack_into(out, 0, len(out) - 4)
     return out
