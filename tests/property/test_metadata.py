@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.base.errors import ErrorCode
-from ottla.controller.controller import Controller
+from ottla.controller.sole_controller import Controller
 from ottla.metadata.image import ResourceType
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ottla.base.settings.values import BrokerValues
-from ottla.controller.controller import Controller
+from ottla.controller.sole_controller import Controller, Listener, Registration, register
 from ottla.log.files import World
-from ottla.metadata.brokers import Listener, Registration, register
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage

@@ -6,7 +6,7 @@ Loggers are not here: their levels are no facts. Invariant: a resource is change
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.settings import changes
@@ -16,13 +16,13 @@ from ottla.base.settings.group import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from ottla.base.settings.kinds import InvalidSetting, Setting
 from ottla.base.settings.topic import TOPIC_SETTINGS
 from ottla.base.settings.values import BrokerValues
-from ottla.metadata.decision import Decision, Refusal
+from ottla.metadata.decision import Decision, Place, Refusal
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ConfigKey, ResourceType
 from ottla.metadata.names import topic_name_problem
 from ottla.wire.messages import alter_configs as full
 from ottla.wire.messages import incremental_alter_configs as incremental
-from ottla.wire.stored.metadata import ConfigRecord
+from ottla.wire.stored.metadata import ClearElrRecord, ConfigRecord
 
 MOST_VALUE_BYTES = 32_767
 MIN_IN_SYNC = "min.insync.replicas"
@@ -32,14 +32,6 @@ TWICE = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most on
 
 Alteration = tuple[str, Operation, str | None]
 Answer = TypeVar("Answer", full.AlterConfigsResourceResponse, incremental.AlterConfigsResourceResponse)
-
-
-class Place(NamedTuple):
-    """Where a decision is made: the node that was asked, and its settings as the image has them."""
-
-    image: ClusterImage
-    values: BrokerValues
-    node_id: int
 
 
 def topic_configs_refusal(configs: Mapping[str, str], values: BrokerValues) -> Refusal | None:
@@ -117,7 +109,7 @@ def _alter_resource(key: ConfigKey, alterations: list[Alteration], place: Place,
             raise InvalidSetting(f"Unknown resource type {kind}", ErrorCode.INVALID_REQUEST)
         changes.check_alterations(alterations)
         if kind == ResourceType.BROKER:
-            _check_broker(name, place.node_id)
+            _check_broker(name, place.image)
         current = place.image.configs.get(key, {})
         changed = {
             config: changes.alter(config, _setting(kind, config), current.get(config), operation, operand)
@@ -134,7 +126,14 @@ def _alter_resource(key: ConfigKey, alterations: list[Alteration], place: Place,
         # A broker may have to read the same value anew (a key store behind an unchanged path).
         if text != current.get(config) or kind == ResourceType.BROKER
     )
+    if MIN_IN_SYNC in changed and changed[MIN_IN_SYNC] != current.get(MIN_IN_SYNC) and _elects_eligible(place.image):
+        # Who stayed eligible by the old number need not be by the new one.
+        facts.append(ClearElrRecord(topic_name=name))
     return None
+
+
+def _elects_eligible(image: ClusterImage) -> bool:
+    return image.features.get(ELIGIBLE_LEADERS, 0) > 0
 
 
 def _setting(kind: int, name: str) -> Setting | None:
@@ -154,7 +153,7 @@ def _check_sizes(texts: Iterable[str]) -> None:
             )
 
 
-def _check_broker(name: str, node_id: int) -> None:
+def _check_broker(name: str, image: ClusterImage) -> None:
     if not name:
         return
     try:
@@ -162,9 +161,8 @@ def _check_broker(name: str, node_id: int) -> None:
     except ValueError:
         message = f"Node id must be an integer, but it is: {name}"
         raise InvalidSetting(message, ErrorCode.INVALID_REQUEST) from None
-    if broker != node_id:
-        message = f"Unexpected broker id, expected {node_id}, but received {name}"
-        raise InvalidSetting(message, ErrorCode.INVALID_REQUEST)
+    if broker not in image.brokers and broker not in image.controllers:
+        raise InvalidSetting(f"No node with id {broker} found.", ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 
 def _check_resource(
@@ -174,7 +172,7 @@ def _check_resource(
         _check_topic(name, result, place)
     elif kind == ResourceType.BROKER:
         changes.check_broker_dynamic(result, bool(name), place.values)
-        if place.image.features.get(ELIGIBLE_LEADERS, 0) > 0 and MIN_IN_SYNC in changed:
+        if _elects_eligible(place.image) and MIN_IN_SYNC in changed:
             # With it the controller elects by one number for the whole cluster.
             if name:
                 raise InvalidSetting(f"Broker-level {MIN_IN_SYNC} cannot be altered while ELR is enabled.")

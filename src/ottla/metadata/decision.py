@@ -1,14 +1,23 @@
-"""What a decider answers: facts to store and the reply to give once they are stored."""
+"""What a decider goes by, and what it answers: facts to store and the reply to give once they are stored."""
 
 from typing import Generic, NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
+from ottla.base.settings.values import BrokerValues
 from ottla.metadata.facts import Fact
+from ottla.metadata.image import ClusterImage
 
 Reply = TypeVar("Reply")
 
 MOST_FACTS = 10_000
 """What one request may bring about; more would make every node pause while it applies them."""
+
+
+class Place(NamedTuple):
+    """Where a decision is made: the cluster as it is, and the deciding node's settings as the image has them."""
+
+    image: ClusterImage
+    values: BrokerValues
 
 
 class Decision(NamedTuple, Generic[Reply]):

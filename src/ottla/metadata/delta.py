@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from ottla.metadata.facts import BadFact, Fact, alike
-from ottla.metadata.image import BrokerImage, ClusterImage, ConfigKey, PartitionImage, ResourceType, TopicImage
+from ottla.metadata.image import (
+    BrokerImage,
+    ClusterImage,
+    ConfigKey,
+    ControllerImage,
+    PartitionImage,
+    ResourceType,
+    TopicImage,
+)
 from ottla.wire.stored import metadata as stored
 
 UNCHANGED_LEADER = -2
@@ -40,6 +48,7 @@ class ClusterDelta:
         self._partitions: dict[bytes, list[PartitionImage]] = {}
         self._configs: dict[ConfigKey, dict[str, str]] = {}
         self._brokers: dict[int, BrokerImage] | None = None
+        self._controllers: dict[int, ControllerImage] | None = None
         self._features: dict[str, int] | None = None
         self._next_producer_id = image.next_producer_id
         # A cluster has many partitions and few different states of them: equal ones are kept once.
@@ -75,6 +84,7 @@ class ClusterDelta:
             features=before.features if self._features is None else self._features,
             next_producer_id=self._next_producer_id,
             alike=before.alike if self._alike is None else self._alike,
+            controllers=before.controllers if self._controllers is None else self._controllers,
         )
 
     def _applied_configs(self) -> Any:
@@ -185,6 +195,20 @@ class ClusterDelta:
         if fact.topic_id not in self.created_topics:
             self.changed_topics.setdefault(fact.topic_id, set()).add(number)
 
+    def _replay_clear_eligible(self, fact: stored.ClearElrRecord) -> None:
+        """The least number of in-sync replicas changed: who was eligible by the old one may not be by the new one."""
+        topics = self._own_topics()[0]
+        if fact.topic_name and fact.topic_name not in topics:
+            raise BadFact(f"it is about the topic {fact.topic_name}, which is not there")
+        for topic in [topics[fact.topic_name]] if fact.topic_name else list(topics.values()):
+            for number, partition in enumerate(self._partitions.get(topic.topic_id, topic.partitions)):
+                if partition.eligible or partition.last_known:
+                    self._replay_partition_change(
+                        stored.PartitionChangeRecord(
+                            partition_id=number, topic_id=topic.topic_id, eligible_leader_replicas=[], last_known_elr=[]
+                        )
+                    )
+
     def _replay_remove_topic(self, fact: stored.RemoveTopicRecord) -> None:
         topics, by_id = self._own_topics()
         topic = by_id.pop(fact.topic_id, None)
@@ -232,17 +256,25 @@ class ClusterDelta:
             id=fact.broker_id,
             epoch=fact.broker_epoch,
             incarnation_id=fact.incarnation_id,
-            listeners={end.name: (end.host, end.port) for end in fact.end_points},
+            listeners=_listeners(fact.end_points),
             protocols={end.name: end.security_protocol for end in fact.end_points},
-            features={
-                feature.name: (feature.min_supported_version, feature.max_supported_version)
-                for feature in fact.features
-            },
+            features=_ranges(fact.features),
             rack=fact.rack,
             fenced=fact.fenced,
             in_controlled_shutdown=fact.in_controlled_shutdown,
             directories=tuple(fact.log_dirs),
             cordoned=tuple(fact.cordoned_log_dirs or ()),
+        )
+
+    def _replay_register_controller(self, fact: stored.RegisterControllerRecord) -> None:
+        if self._controllers is None:
+            self._controllers = dict(self.before.controllers)
+        self._controllers[fact.controller_id] = ControllerImage(
+            id=fact.controller_id,
+            incarnation_id=fact.incarnation_id,
+            listeners=_listeners(fact.end_points),
+            protocols={end.name: end.security_protocol for end in fact.end_points},
+            features=_ranges(fact.features),
         )
 
     def _replay_unregister_broker(self, fact: stored.UnregisterBrokerRecord) -> None:
@@ -311,9 +343,9 @@ class ClusterDelta:
         stored.FeatureLevelRecord: _replay_feature,
         stored.ProducerIdsRecord: _replay_producer_ids,
         stored.NoOpRecord: _ignore,
-        stored.RegisterControllerRecord: _ignore,
+        stored.RegisterControllerRecord: _replay_register_controller,
         stored.ZkMigrationStateRecord: _ignore,
-        stored.ClearElrRecord: _refuse,
+        stored.ClearElrRecord: _replay_clear_eligible,
         stored.AccessControlEntryRecord: _refuse,
         stored.RemoveAccessControlEntryRecord: _refuse,
         stored.ClientQuotaRecord: _refuse,
@@ -325,3 +357,41 @@ class ClusterDelta:
         stored.EndTransactionRecord: _refuse,
         stored.AbortTransactionRecord: _refuse,
     }
+
+
+def _listeners(
+    end_points: Iterable[stored.BrokerEndpoint | stored.ControllerEndpoint],
+) -> dict[str, tuple[str, int]]:
+    return {end.name: (end.host, end.port) for end in end_points}
+
+
+def _ranges(
+    features: Iterable[stored.BrokerFeature | stored.ControllerFeature],
+) -> dict[str, tuple[int, int]]:
+    return {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in features}
+
+
+def difference(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
+    """What changed between two images when the facts in between are not known, as after a snapshot."""
+    delta = ClusterDelta(before)
+    for topic_id, topic in after.topics_by_id.items():
+        old = before.topics_by_id.get(topic_id)
+        if old is None:
+            delta.created_topics[topic_id] = topic.name
+        elif old.partitions != topic.partitions:
+            delta.changed_topics[topic_id] = {
+                number
+                for number, partition in enumerate(topic.partitions)
+                if number >= len(old.partitions) or old.partitions[number] != partition
+            }
+    delta.removed_topics = {
+        topic_id: topic for topic_id, topic in before.topics_by_id.items() if topic_id not in after.topics_by_id
+    }
+    delta.changed_configs = {
+        key for key in {*before.configs, *after.configs} if before.configs.get(key) != after.configs.get(key)
+    }
+    delta.changed_brokers = {
+        broker for broker in {*before.brokers, *after.brokers} if before.brokers.get(broker) != after.brokers.get(broker)
+    }
+    delta.features_changed = before.features != after.features
+    return delta

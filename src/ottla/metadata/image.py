@@ -81,6 +81,17 @@ class BrokerImage(NamedTuple):
         return not (self.fenced or self.in_controlled_shutdown)
 
 
+class ControllerImage(NamedTuple):
+    """One registered controller."""
+
+    id: int
+    incarnation_id: bytes
+    listeners: Mapping[str, tuple[str, int]]
+    """Host and port by listener name."""
+    protocols: Mapping[str, int]
+    features: Mapping[str, tuple[int, int]]
+
+
 class ClusterImage(NamedTuple):
     """Everything that is known at one offset of the metadata log (the offset of the last fact applied)."""
 
@@ -95,6 +106,7 @@ class ClusterImage(NamedTuple):
     next_producer_id: int = 0
     alike: Mapping[str, tuple[str, ...]] = {}
     """Names of topics with a '.' or '_', by the name with every '.' made a '_': metric names cannot tell them apart."""
+    controllers: Mapping[int, ControllerImage] = {}
 
     def partition(self, topic: str, number: int) -> PartitionImage | None:
         """One partition by name, or None."""

@@ -51,7 +51,7 @@ def place(
     brokers: Iterable[BrokerImage], partitions: int, replication_factor: int, random: Random
 ) -> list[tuple[int, ...]] | Refusal:
     """The replicas of new partitions, leader first."""
-    registered = list(brokers)
+    registered = [broker for broker in brokers if not broker.directories or _uncordoned(broker)]
     problem: str | None = None
     if not any(not broker.fenced for broker in registered):
         problem = "All brokers are currently fenced."
@@ -103,7 +103,21 @@ def _below(random: Random, bound: int) -> int:
 def check_assignment(
     replicas: Sequence[int], brokers: Mapping[int, BrokerImage], replication_factor: int | None, number: int
 ) -> Refusal | None:
-    """Why an assignment made by hand cannot be."""
+    """Why a new partition cannot have this assignment made by hand."""
+    refusal = check_replicas(replicas, brokers, replication_factor)
+    if refusal is None and not any(brokers[broker].active for broker in replicas):
+        refusal = Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "All brokers specified in the manual partition assignment for "
+            f"partition {number} are fenced or in controlled shutdown.",
+        )
+    return refusal
+
+
+def check_replicas(
+    replicas: Sequence[int], brokers: Mapping[int, BrokerImage], replication_factor: int | None
+) -> Refusal | None:
+    """Why no partition can have these replicas; None for the factor allows any."""
     problem: str | None = None
     ordered = sorted(replicas)
     if not ordered:
@@ -118,17 +132,16 @@ def check_assignment(
             f"a partition with {len(ordered)} replica(s), but this is not consistent with previous partitions, "
             f"which have {replication_factor} replica(s)."
         )
-    if problem is not None:
-        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {problem}")
-    if not any(brokers[broker].active for broker in replicas):
-        return Refusal(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "All brokers specified in the manual partition assignment for "
-            f"partition {number} are fenced or in controlled shutdown.",
-        )
-    return None
+    if problem is None:
+        return None
+    return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {problem}")
 
 
 def directory_of(broker: BrokerImage) -> bytes:
     """Where a new replica goes on a broker: known when it has one directory, else the broker chooses and says."""
-    return broker.directories[0] if len(broker.directories) == 1 else UNASSIGNED_DIRECTORY
+    open_ones = _uncordoned(broker)
+    return open_ones[0] if len(open_ones) == 1 else UNASSIGNED_DIRECTORY
+
+
+def _uncordoned(broker: BrokerImage) -> list[bytes]:
+    return [directory for directory in broker.directories if directory not in broker.cordoned]

@@ -22,16 +22,15 @@ from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import TopicId, TopicPartition
 from ottla.broker.broker import Broker, Platform
 from ottla.client.links import NodeLinks
-from ottla.controller.controller import Controller
 from ottla.controller.metadata_log import UnreadableMetadata
 from ottla.controller.quorum_state import BadQuorumState
+from ottla.controller.sole_controller import Controller, Registration
+from ottla.controller.sole_controller import Listener as RegisteredListener
 from ottla.log.data_directory import METADATA_LOG
 from ottla.log.files import StorageFailure, World
 from ottla.log.properties import UnusableDirectory
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore, NoUsableDirectory
-from ottla.metadata.brokers import Listener as RegisteredListener
-from ottla.metadata.brokers import Registration
 from ottla.metadata.image import ClusterImage, ResourceType
 from ottla.net.listener import Listener, SocketOptions
 from ottla.node.listeners import Address, BadListener, parse_listeners

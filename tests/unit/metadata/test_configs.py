@@ -8,7 +8,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.settings.changes import Operation
 from ottla.base.settings.values import BrokerValues
 from ottla.metadata import configs
-from ottla.metadata.configs import Place
+from ottla.metadata.decision import Place
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ConfigKey, ResourceType
 from ottla.wire.messages import alter_configs as full
@@ -46,7 +46,7 @@ def place(image: ClusterImage) -> Place:
     values = BrokerValues(
         {"node.id": "1"}, image.config(ResourceType.BROKER, "1"), image.config(ResourceType.BROKER, "")
     )
-    return Place(image, values, 1)
+    return Place(image, values)
 
 
 def incrementally(

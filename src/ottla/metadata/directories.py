@@ -1,0 +1,75 @@
+"""AssignReplicasToDirs: a broker says in which of its directories a replica lies.
+
+Owns: the checks, with Kafka's codes, and the facts that follow. Never knows: directories themselves.
+Invariant: a replica that turns out to lie in a directory that stopped working leaves the in-sync set with the same fact.
+"""
+
+from ottla.base.errors import ErrorCode
+from ottla.metadata.brokers import is_current
+from ottla.metadata.decision import Decision, Place
+from ottla.metadata.image import BrokerImage, TopicImage
+from ottla.metadata.partitions import Elector, Found
+from ottla.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    DirectoryData,
+    ResponseDirectoryData,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+
+
+def assign(request: AssignReplicasToDirsRequest, place: Place) -> Decision[AssignReplicasToDirsResponse]:
+    """AssignReplicasToDirs."""
+    image = place.image
+    if not is_current(request.broker_id, request.broker_epoch, image):
+        return Decision([], AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    broker = image.brokers[request.broker_id]
+    assignment = _Assignment(broker, place)
+    directories = [assignment.take(directory) for directory in request.directories]
+    facts = [*assignment.staying.facts, *assignment.leaving.facts]
+    return Decision(facts, AssignReplicasToDirsResponse(directories=directories))
+
+
+class _Assignment:
+    """One request of one broker."""
+
+    def __init__(self, broker: BrokerImage, place: Place) -> None:
+        self.staying = Elector(place)
+        self.leaving = Elector(place, without=broker.id)
+        self._broker = broker
+        self._place = place
+        self._done: set[tuple[bytes, int]] = set()
+
+    def take(self, directory: DirectoryData) -> ResponseDirectoryData:
+        topics: list[ResponseTopicData] = []
+        for wanted in directory.topics:
+            topic = self._place.image.topics_by_id.get(wanted.topic_id)
+            answers = [
+                ResponsePartitionData(each.partition_index, self._assign(topic, each.partition_index, directory.id))
+                for each in wanted.partitions
+            ]
+            topics.append(ResponseTopicData(wanted.topic_id, answers))
+        return ResponseDirectoryData(directory.id, topics)
+
+    def _assign(self, topic: TopicImage | None, number: int, directory: bytes) -> ErrorCode:
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        partition = self._place.image.partition(topic.name, number)
+        if partition is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self._broker.id not in partition.replicas:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if (topic.topic_id, number) in self._done:
+            # A replica lies in one place; the first that was named counts.
+            return ErrorCode.INVALID_REQUEST
+        self._done.add((topic.topic_id, number))
+        found = Found(topic, number, partition)
+        works = directory in self._broker.directories
+        elector = self.staying if works else self.leaving
+        change = elector.change(found)
+        change.directories[self._broker.id] = directory
+        if not works:
+            change.in_sync = [replica for replica in partition.in_sync if replica != self._broker.id]
+        elector.decide(found, change)
+        return ErrorCode.NONE

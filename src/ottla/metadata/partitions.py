@@ -1,0 +1,179 @@
+"""What becomes of partitions when brokers come, go, or lose a directory, and who leads them then.
+
+Owns: which partitions such an event touches and the facts that follow. Never knows: how the event was noticed.
+Invariants: a broker that is fenced, shutting down or gone leads nothing and is in sync with nothing that others are in
+sync with; every partition is named at most once in the facts of one event.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+from ottla.base.settings.values import BrokerValues
+from ottla.metadata.configs import ELIGIBLE_LEADERS, MIN_IN_SYNC
+from ottla.metadata.decision import Place
+from ottla.metadata.facts import Fact
+from ottla.metadata.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, ResourceType, TopicImage
+from ottla.metadata.partition_change import PartitionChange, Rules
+from ottla.metadata.placement import LOST_DIRECTORY, directory_of
+
+UNCLEAN = "unclean.leader.election.enable"
+LARGEST_RESERVED = 100
+"""Directory ids up to this number stand for something other than a directory."""
+
+Chosen = Callable[[PartitionImage], bool]
+
+
+class Found(NamedTuple):
+    """A partition and where it is."""
+
+    topic: TopicImage
+    number: int
+    partition: PartitionImage
+
+
+def find(image: ClusterImage, chosen: Chosen) -> Iterator[Found]:
+    """All partitions of some kind."""
+    for topic in image.topics.values():
+        for number, partition in enumerate(topic.partitions):
+            if chosen(partition):
+                yield Found(topic, number, partition)
+
+
+def leads_any(broker_id: int, image: ClusterImage) -> bool:
+    return next(find(image, lambda partition: partition.leader == broker_id), None) is not None
+
+
+class Elector:
+    """Decides about partitions one after the other, as one event has them change; `facts` are what came of it."""
+
+    def __init__(self, place: Place, *, without: int = NO_LEADER, together_with: int = NO_LEADER) -> None:
+        """`without` never leads, `together_with` may lead although the image does not have it active yet."""
+        self.facts: list[Fact] = []
+        self._place = place
+        self._without = without
+        self._together_with = together_with
+        self._rules: dict[str, Rules] = {}
+
+    def change(self, found: Found) -> PartitionChange:
+        """What the partition may become; hand it to `decide`."""
+        partition = found.partition
+        brokers = self._place.image.brokers
+
+        def may_lead(replica: int) -> bool:
+            broker = brokers.get(replica)
+            if broker is None or replica == self._without:
+                return False
+            return (broker.active or replica == self._together_with) and is_online(partition, broker)
+
+        return PartitionChange(partition, may_lead, self.rules(found.topic))
+
+    def decide(self, found: Found, change: PartitionChange) -> bool:
+        """Add the fact; False where nothing changes."""
+        brokers = self._place.image.brokers
+        fact = change.fact(found.topic.topic_id, found.number, lambda broker_id: directory_of(brokers[broker_id]))
+        if fact is None:
+            return False
+        self.facts.append(fact)
+        return True
+
+    def rules(self, topic: TopicImage) -> Rules:
+        rules = self._rules.get(topic.name)
+        if rules is None:
+            rules = self._rules[topic.name] = rules_of(topic, self._place)
+        return rules
+
+
+def rules_of(topic: TopicImage, place: Place) -> Rules:
+    overrides = place.image.config(ResourceType.TOPIC, topic.name)
+    least = int(overrides[MIN_IN_SYNC]) if MIN_IN_SYNC in overrides else place.values.integer(MIN_IN_SYNC)
+    return Rules(
+        min(least, len(topic.partitions[0].replicas)),
+        may_be_unclean(topic.name, place.image, place.values),
+        place.image.features.get(ELIGIBLE_LEADERS, 0) > 0,
+    )
+
+
+def may_be_unclean(topic: str, image: ClusterImage, values: BrokerValues) -> bool:
+    """Whether a replica that lacks records may lead this topic's partitions."""
+    text = image.config(ResourceType.TOPIC, topic).get(UNCLEAN)
+    return values.boolean(UNCLEAN) if text is None else text.strip().lower() == "true"
+
+
+def is_reserved(directory: bytes) -> bool:
+    """Whether an id stands for a state of a replica rather than for a directory."""
+    return int.from_bytes(directory) < LARGEST_RESERVED
+
+
+def is_online(partition: PartitionImage, broker: BrokerImage) -> bool:
+    """Whether the directory that holds the broker's replica still works."""
+    if not partition.directories or not broker.directories:
+        return True
+    directory = partition.directories[partition.replicas.index(broker.id)] if broker.id in partition.replicas else b""
+    if is_reserved(directory):
+        return directory != LOST_DIRECTORY
+    return directory in broker.directories
+
+
+def without_broker(broker_id: int, place: Place) -> list[Fact]:
+    """A broker is fenced, shuts down or goes: it leaves the in-sync sets, and others lead what it led."""
+    elector = Elector(place, without=broker_id)
+    for found in find(place.image, lambda partition: broker_id in partition.in_sync):
+        _leave(found, broker_id, elector)
+    return elector.facts
+
+
+def with_broker(broker_id: int, place: Place) -> list[Fact]:
+    """A broker comes (back) to life: partitions without a leader may get one."""
+    elector = Elector(place, together_with=broker_id)
+    for found in find(place.image, lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas):
+        elector.decide(found, elector.change(found))
+    return elector.facts
+
+
+def with_lost_records(broker_id: int, place: Place) -> list[Fact]:
+    """A broker died without a clean stop: what it had in memory is gone, so it is neither in sync nor eligible."""
+    elector = Elector(place, without=broker_id)
+    for found in find(
+        place.image, lambda partition: broker_id in partition.in_sync or broker_id in partition.eligible
+    ):
+        change = elector.change(found)
+        change.in_sync = [replica for replica in found.partition.in_sync if replica != broker_id]
+        change.lost_records = (broker_id,)
+        elector.decide(found, change)
+    return elector.facts
+
+
+def forgotten(broker_id: int, place: Place) -> list[Fact]:
+    """A broker is unregistered: nobody waits for it any more."""
+    return with_lost_records(broker_id, place) if _eligible_on(place) else without_broker(broker_id, place)
+
+
+def stopped(broker_id: int, place: Place, *, clean: bool) -> list[Fact]:
+    """A broker begins anew: what its last life left behind."""
+    if clean or not _eligible_on(place):
+        return without_broker(broker_id, place)
+    return with_lost_records(broker_id, place)
+
+
+def without_directories(broker: BrokerImage, lost: Collection[bytes], place: Place) -> list[Fact]:
+    """Directories of a broker stopped working: it leaves the in-sync sets of what lay there."""
+
+    def lay_there(partition: PartitionImage) -> bool:
+        if not partition.directories or broker.id not in partition.in_sync:
+            return False
+        return partition.directories[partition.replicas.index(broker.id)] in lost
+
+    elector = Elector(place, without=broker.id)
+    for found in find(place.image, lay_there):
+        _leave(found, broker.id, elector)
+    return elector.facts
+
+
+def _leave(found: Found, broker_id: int, elector: Elector) -> None:
+    change = elector.change(found)
+    change.in_sync = [replica for replica in found.partition.in_sync if replica != broker_id]
+    elector.decide(found, change)
+
+
+def _eligible_on(place: Place) -> bool:
+    return place.image.features.get(ELIGIBLE_LEADERS, 0) > 0
