@@ -7,16 +7,20 @@ with.
 """
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.partitions import Partition
+from ottla.wire.links import LinkDown
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+
+logger = logging.getLogger("ottla.broker")
 
 MOST_REMEMBERED = 10_000
 """Names whose partition is kept at hand."""
@@ -131,7 +135,7 @@ class MachineHost(ABC, Generic[S]):
         return self.plan.name in self._broker.image.topics
 
     async def create_topic(self) -> None:
-        """Make the topic unless it is there; everybody who asks meanwhile waits for the same creation."""
+        """Try to make the topic unless it is there; everybody who asks meanwhile waits for the same creation."""
         if self.topic_exists:
             return
         if self._creating is None:
@@ -153,7 +157,14 @@ class MachineHost(ABC, Generic[S]):
             configs=[CreatableTopicConfig(name, value) for name, value in configs.items()],
         )
         try:
-            await self._broker.controller.create_topics(CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_MS))
+            answer = await self._broker.controller.create_topics(
+                CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_MS)
+            )
+            for result in answer.topics:
+                if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                    logger.warning("%s is not made yet: %s", plan.name, result.error_message)
+        except LinkDown as problem:
+            logger.warning("%s is not made yet: %s", plan.name, problem)
         finally:
             self._creating = None
 

@@ -5,10 +5,17 @@ given out once; a block that was not used up is lost with the process, which cos
 """
 
 import asyncio
+import logging
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.ports import Controller
+from ottla.wire.links import LinkDown
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+
+logger = logging.getLogger("ottla.broker")
+
+_NOT_NOW = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.NOT_CONTROLLER)
+"""The broker, or the controller, is just changing its standing: clients had better ask again."""
 
 
 class ProducerIds:
@@ -38,9 +45,14 @@ class ProducerIds:
         broker = self._controller.image.brokers.get(self._node_id)
         if broker is None:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        answer = await self._controller.allocate_producer_ids(
-            AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=broker.epoch)
-        )
+        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=broker.epoch)
+        try:
+            answer = await self._controller.allocate_producer_ids(request)
+        except LinkDown as problem:
+            logger.warning("there are no producer ids for now: %s", problem)
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if answer.error_code in _NOT_NOW:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if answer.error_code != ErrorCode.NONE:
             return ErrorCode(answer.error_code)
         self._next = answer.producer_id_start

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from ottla.broker.transaction_questions import Questions
     from ottla.broker.transaction_remote_markers import RemoteMarkers
     from ottla.broker.transaction_shard import TransactionShard
+    from ottla.metadata.delta import ClusterDelta
+    from ottla.metadata.image import ClusterImage
     from ottla.transactions.decision import Limits
 
 STATE_TOPIC = "__transaction_state"
@@ -38,6 +40,16 @@ class TransactionHost(MachineHost["TransactionShard"]):
         self.guards = Guards()
         self._questions: Questions | None = None
         self._remote_markers: RemoteMarkers | None = None
+        broker.controller.subscribe(self._published)
+
+    def _published(self, delta: "ClusterDelta", image: "ClusterImage") -> None:
+        """Brokers that are fenced are not waited for: others lead their partitions."""
+        for broker_id in delta.changed_brokers:
+            broker = image.brokers.get(broker_id)
+            if broker is None or broker.fenced:
+                for peers in (self._questions, self._remote_markers):
+                    if peers is not None:
+                        peers.gone(broker_id)
 
     @property
     def questions(self) -> "Questions":

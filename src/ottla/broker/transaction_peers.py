@@ -90,6 +90,12 @@ class Peers(Generic[T]):
         self._links[broker_id] = address, link
         return link
 
+    def gone(self, broker_id: int) -> None:
+        """A broker is cut off, or stopped: what it was asked, it will not answer in time."""
+        known = self._links.pop(broker_id, None)
+        if known is not None:
+            known[1].close()
+
     async def stop(self) -> None:
         """Nothing is said any more; what waits has failed."""
         self._stopped = True

@@ -64,6 +64,9 @@ class Questions:
         self._peers.add(broker_id, Question(producer, names, adds, place))
         return place
 
+    def gone(self, broker_id: int) -> None:
+        self._peers.gone(broker_id)
+
     async def stop(self) -> None:
         await self._peers.stop()
 

@@ -56,6 +56,9 @@ class RemoteMarkers:
     def send(self, broker_id: int, marker: EndMarker, names: Sequence[TopicPartition], done: Told) -> None:
         self._peers.add(broker_id, Order(marker, names, done))
 
+    def gone(self, broker_id: int) -> None:
+        self._peers.gone(broker_id)
+
     async def stop(self) -> None:
         await self._peers.stop()
 
