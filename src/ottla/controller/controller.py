@@ -1,145 +1,152 @@
-"""The controller: decides about metadata, stores what it decided, and tells everybody.
+"""The controller: decides about metadata while this node leads the quorum, and answers when it is agreed on.
 
-Owns: the order of decisions, their way to the disk, and the committed image. Never knows: how to decide (that is in
-`metadata`), sockets. A quorum of one for now; the face is the one a quorum of many will have.
-Invariants: every decision sees the facts of all decisions before it; a reply is given when the facts it rests on are
-stored, its own and those it merely saw; subscribers get every change once, in order, on the loop; when storing fails,
-nothing of it has happened.
+Owns: requests, the sessions of brokers, and what a new leader does first. Never knows: how to decide (that is in
+`metadata`), how agreement is reached (that is in the quorum), sockets.
+Invariants: every decision sees the facts of all decisions before it; a reply leaves when the facts it rests on are
+committed and published on this node; a controller that does not lead answers NOT_CONTROLLER and changes nothing.
 """
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
 from ottla.controller import replies
-from ottla.controller.metadata_log import MetadataLog, UnreadableMetadata
+from ottla.controller.chores import Chores, Intervals
+from ottla.controller.heartbeats import Heartbeats
+from ottla.controller.image_loader import ImageLoader, Subscriber
+from ottla.controller.ledger import Ledger
+from ottla.controller.ports import Quorum
+from ottla.controller.quorum_ports import NotLeader, Stored
 from ottla.log.files import StorageFailure, World
-from ottla.metadata import brokers, configs, features, producer_ids, topics
-from ottla.metadata.brokers import Registration
-from ottla.metadata.configs import MIN_IN_SYNC, Place
-from ottla.metadata.decision import Decision, Refusal
-from ottla.metadata.delta import ClusterDelta
-from ottla.metadata.facts import BadFact, Fact
+from ottla.metadata import (
+    brokers,
+    configs,
+    directories,
+    elections,
+    features,
+    in_sync,
+    producer_ids,
+    reassignments,
+    topics,
+)
+from ottla.metadata.configs import MIN_IN_SYNC
+from ottla.metadata.decision import Decision, Place, Refusal
+from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ottla.wire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from ottla.wire.stored.metadata import AbortTransactionRecord, ConfigRecord
+from ottla.wire.stored.metadata import ConfigRecord, NoOpRecord
 
 logger = logging.getLogger("ottla.controller")
 R = TypeVar("R")
 
-Subscriber = Callable[[ClusterDelta, ClusterImage], None]
-RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
-
-
-class _Change(NamedTuple):
-    delta: ClusterDelta
-    image: ClusterImage
-
-
-class _Group:
-    """Changes that share one sync, and those who wait for it; the outcome is None or why it failed."""
-
-    __slots__ = ("changes", "outcome")
-
-    def __init__(self) -> None:
-        self.changes: list[_Change] = []
-        self.outcome: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
+NOT_CONTROLLER = Refusal(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
 
 
 class Controller:
-    """See the module. `open` and `register` before the loop serves requests; `close` at the end."""
+    """See the module. `attach` the quorum before it starts; it tells this object what was agreed on (QuorumEvents)."""
 
     supported_features: Mapping[str, tuple[int, int]] = features.SUPPORTED
 
-    def __init__(
-        self,
-        world: World,
-        directory: str,
-        cluster_id: str,
-        node_id: int,
-        values: BrokerValues,
-        run_blocking: RunBlocking,
-    ) -> None:
-        self._world = world
-        self._directory = directory
+    def __init__(self, loader: ImageLoader, node_id: int, values: BrokerValues, world: World) -> None:
         self.node_id = node_id
+        self._loader = loader
+        self._world = world
         self._static_values = values
-        self._run_blocking = run_blocking
-        self._subscribers: list[Subscriber] = []
-        self.image = ClusterImage(cluster_id)
-        """What is committed."""
-        self._latest = self.image
-        """What is committed and what is on its way."""
         self._values = values
         self._values_of: Mapping[tuple[int, str], Mapping[str, str]] = {}
-        self._gathering: _Group | None = None
-        self._syncing: _Group | None = None
-        self._damaged = False
-        self._task: asyncio.Task[None] | None = None
-        self._log: MetadataLog | None = None
+        intervals = Intervals.of(values)
+        self._heartbeats = Heartbeats(intervals.session)
+        self._chores = Chores(self, self._heartbeats, world.clock, intervals)
+        self._attached: tuple[Quorum, Ledger] | None = None
+
+    def attach(self, quorum: Quorum) -> None:
+        """Where decisions go. The quorum in turn is made with this object as its events."""
+        self._attached = (quorum, Ledger(self._loader, quorum))
 
     @property
-    def log(self) -> MetadataLog:
-        assert self._log is not None, "open comes first"
-        return self._log
+    def _quorum(self) -> Quorum:
+        assert self._attached is not None, "attach comes first"
+        return self._attached[0]
+
+    @property
+    def _ledger(self) -> Ledger:
+        assert self._attached is not None, "attach comes first"
+        return self._attached[1]
+
+    @property
+    def image(self) -> ClusterImage:
+        """What is committed."""
+        return self._loader.image
+
+    @property
+    def active(self) -> bool:
+        """Whether this node decides."""
+        return self._attached is not None and self._ledger.latest is not None
 
     @property
     def epoch(self) -> int:
-        return self.log.epoch
+        return self._quorum.epoch
 
-    # --- the start and the end ---------------------------------------------------------------------------------------
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Hear of every change from here on; `image` is what came before."""
+        self._loader.subscribe(subscriber)
 
-    def open(self) -> None:
-        """Load the log. Blocking; raises StorageFailure, UnreadableMetadata and BadQuorumState."""
-        self._log = MetadataLog(self._world, self._directory, self.node_id)
-        delta = ClusterDelta(self.image)
-        offset = -1
-        for stored in self._log.read():
-            try:
-                delta.replay_all(stored.facts)
-            except BadFact as problem:
-                raise UnreadableMetadata(
-                    f"The metadata log in {self._directory} cannot be used: up to offset {stored.offset}, {problem}. "
-                    "Restore it from a copy."
-                ) from problem
-            offset = stored.offset
-        self.image = self._latest = delta.apply(offset, self._log.epoch)
+    # --- what the quorum tells ---------------------------------------------------------------------------------------
 
-    def register(self, registration: Registration) -> None:
-        """Begin an epoch, give a new cluster its first facts, and take this node's broker in. Blocking."""
-        log = self.log
-        log.begin_epoch()
-        facts: list[Fact] = []
-        if log.interrupted:
-            facts.append(AbortTransactionRecord(reason="the leader that began it is gone"))
-            log.append(facts)
-            log.interrupted = False
-        delta = ClusterDelta(self.image)
+    def committed(self, batches: Sequence[Stored]) -> None:
+        self._ledger.committed(batches)
+
+    def snapshot(self, facts: Iterable[Fact], offset: int, epoch: int) -> None:
+        self._loader.snapshot(facts, offset, epoch)
+
+    def leader_changed(self, leader_id: int, epoch: int) -> None:
+        """Only this node's own leadership makes a difference here."""
+
+    def began_leading(self, epoch: int) -> None:
+        logger.info("this node is the controller in epoch %d", epoch)
+        self._ledger.begin()
+        now = self._world.clock.monotonic()
+        for broker in self.image.brokers.values():
+            # Nobody knows what the one before has heard: each broker has a whole session to be heard.
+            if not broker.fenced:
+                self._heartbeats.begin(broker.id, broker.epoch, now)
         if not self.image.features:
-            facts = self._first_facts()
-            delta.replay_all(facts)
-            log.append(facts)
-        facts = brokers.register(registration, log.end_offset)
-        delta.replay_all(facts)
-        offset = log.append(facts)
-        log.sync()
-        self._latest = delta.apply(offset, log.epoch)
-        self._publish(_Change(delta, self._latest))
+            self.carry_out(self._first_facts, "a new cluster begins")
+        self._chores.start()
 
-    def _first_facts(self) -> list[Fact]:
+    def stopped_leading(self, epoch: int) -> None:
+        logger.info("this node is no longer the controller of epoch %d", epoch)
+        self._chores.stop()
+        self._heartbeats.clear()
+        self._ledger.end()
+
+    def _first_facts(self, place: Place) -> list[Fact]:
         # One number for the whole cluster is what elections of eligible replicas go by.
         least = ConfigRecord(
             resource_type=ResourceType.BROKER,
@@ -149,165 +156,237 @@ class Controller:
         )
         return [*features.bootstrap(), least]
 
-    async def stop(self) -> None:
-        """Wait for what is on its way to the disk."""
-        if self._task is not None:
-            await self._task
+    # --- brokers and controllers -------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Let the files go. Blocking."""
-        self.log.close()
+    async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
+        broker_id = request.broker_id
+        epoch = -1
 
-    def subscribe(self, subscriber: Subscriber) -> None:
-        """Hear of every change from here on; `image` is what came before."""
-        self._subscribers.append(subscriber)
+        def decide(place: Place) -> Decision[BrokerRegistrationResponse]:
+            nonlocal epoch
+            broker = place.image.brokers.get(broker_id)
+            heard = self._heartbeats.lives(broker_id, self._world.clock.monotonic())
+            lives = broker is not None and not broker.fenced and heard
+            decision = brokers.register(request, place, self._quorum.end_offset, lives=lives)
+            epoch = decision.reply.broker_epoch
+            if decision.reply.error_code != ErrorCode.NONE:
+                why = ErrorCode(decision.reply.error_code).name
+                logger.warning("the registration of broker %d is refused: %s", broker_id, why)
+            return decision
 
-    # --- requests ----------------------------------------------------------------------------------------------------
+        def decided(offset: int) -> None:
+            self._heartbeats.begin(broker_id, epoch, self._world.clock.monotonic())
+
+        return await self._submit(
+            decide, lambda refusal: BrokerRegistrationResponse(error_code=refusal.error), decided=decided
+        )
+
+    async def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        broker_id = request.broker_id
+        shuts_down = False
+
+        def decide(place: Place) -> Decision[BrokerHeartbeatResponse]:
+            nonlocal shuts_down
+            active = [broker.id for broker in place.image.brokers.values() if broker.active]
+            decision = brokers.heartbeat(request, place, self._heartbeats.standing(broker_id, active))
+            reply = decision.reply
+            if reply.error_code == ErrorCode.NONE:
+                now = self._world.clock.monotonic()
+                self._heartbeats.hear(broker_id, request.broker_epoch, request.current_metadata_offset, now)
+                if reply.should_shut_down:
+                    self._heartbeats.forget(broker_id)
+                shuts_down = request.want_shut_down and not reply.is_fenced
+            return decision
+
+        def decided(offset: int) -> None:
+            if shuts_down:
+                self._heartbeats.stops(broker_id, offset)
+
+        return await self._submit(
+            decide, lambda refusal: BrokerHeartbeatResponse(error_code=refusal.error), decided=decided
+        )
+
+    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+        def decide(place: Place) -> Decision[UnregisterBrokerResponse]:
+            decision = brokers.unregister(request, place)
+            if decision.facts:
+                self._heartbeats.forget(request.broker_id)
+            return decision
+
+        return await self._submit(
+            decide, lambda refusal: UnregisterBrokerResponse(error_code=refusal.error, error_message=refusal.message)
+        )
+
+    async def controller_registration(self, request: ControllerRegistrationRequest) -> ControllerRegistrationResponse:
+        return await self._submit(
+            lambda place: brokers.register_controller(request, place.image),
+            lambda refusal: ControllerRegistrationResponse(error_code=refusal.error, error_message=refusal.message),
+        )
+
+    def broker_lost(self, broker_id: int, why: str) -> None:
+        """A broker's process is certainly gone: others take over at once, and a new process may have its id."""
+        self._fence(broker_id, why)
+
+    def silent(self, broker_id: int) -> None:
+        self._fence(broker_id, "its session ended")
+
+    def _fence(self, broker_id: int, why: str) -> None:
+        latest = self._ledger.latest
+        broker = None if latest is None else latest.brokers.get(broker_id)
+        if broker is not None and not broker.fenced:
+            stored = self.carry_out(lambda place: brokers.fence(broker, place), f"broker {broker_id} is fenced: {why}")
+            if not stored:
+                return
+        self._heartbeats.forget(broker_id)
+
+    # --- partitions --------------------------------------------------------------------------------------------------
+
+    async def alter_partition(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
+        return await self._submit(
+            lambda place: in_sync.alter(request, place),
+            lambda refusal: AlterPartitionResponse(error_code=refusal.error),
+        )
+
+    async def elect_leaders(self, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse:
+        return await self._submit(
+            lambda place: elections.elect(request, place),
+            lambda refusal: replies.elect_leaders(request, refusal),
+        )
+
+    async def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> AlterPartitionReassignmentsResponse:
+        return await self._submit(
+            lambda place: reassignments.alter(request, place),
+            lambda refusal: AlterPartitionReassignmentsResponse(
+                allow_replication_factor_change=request.allow_replication_factor_change,
+                error_code=refusal.error,
+                error_message=refusal.message,
+            ),
+        )
+
+    async def list_partition_reassignments(
+        self, request: ListPartitionReassignmentsRequest
+    ) -> ListPartitionReassignmentsResponse:
+        return await self._submit(
+            lambda place: Decision([], reassignments.in_progress(request, place.image)),
+            lambda refusal: ListPartitionReassignmentsResponse(error_code=refusal.error, error_message=refusal.message),
+        )
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        return await self._submit(
+            lambda place: directories.assign(request, place),
+            lambda refusal: AssignReplicasToDirsResponse(error_code=refusal.error),
+        )
+
+    # --- topics, configs and the rest --------------------------------------------------------------------------------
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
         return await self._submit(
-            lambda image: topics.create(request, image, self._current_values(image), self._world.random),
+            lambda place: topics.create(request, place.image, place.values, self._world.random),
             lambda refusal: replies.create_topics(request, refusal),
         )
 
     async def delete_topics(self, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse:
         enabled = self._static_values.boolean("delete.topic.enable")
         return await self._submit(
-            lambda image: topics.delete(request, image, enabled, version),
+            lambda place: topics.delete(request, place.image, enabled, version),
             lambda refusal: replies.delete_topics(request, refusal),
         )
 
     async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         return await self._submit(
-            lambda image: topics.create_partitions(request, image, self._world.random),
+            lambda place: topics.create_partitions(request, place.image, self._world.random),
             lambda refusal: replies.create_partitions(request, refusal),
         )
 
     async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
         return await self._submit(
-            lambda image: configs.alter(request, self._place(image)),
-            lambda refusal: replies.alter_configs(request, refusal),
+            lambda place: configs.alter(request, place), lambda refusal: replies.alter_configs(request, refusal)
         )
 
     async def incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest
     ) -> IncrementalAlterConfigsResponse:
         return await self._submit(
-            lambda image: configs.alter_incrementally(request, self._place(image)),
+            lambda place: configs.alter_incrementally(request, place),
             lambda refusal: replies.incremental_alter_configs(request, refusal),
         )
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
         return await self._submit(
-            lambda image: producer_ids.allocate(request, image),
+            lambda place: producer_ids.allocate(request, place.image),
             lambda refusal: AllocateProducerIdsResponse(error_code=refusal.error),
         )
 
     async def update_features(self, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
         return await self._submit(
-            lambda image: features.update(request, image, self.node_id, version),
+            lambda place: features.update(request, place.image, self.node_id, version),
             lambda refusal: UpdateFeaturesResponse(error_code=refusal.error, error_message=refusal.message),
         )
 
-    def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-        return replies.describe_quorum(
-            request, self.node_id, self.log.epoch, self.log.high_watermark, self._world.clock.now_ms()
-        )
+    # --- from a decision to the quorum -------------------------------------------------------------------------------
 
-    def _place(self, image: ClusterImage) -> Place:
-        return Place(image, self._current_values(image), self.node_id)
+    async def _submit(
+        self,
+        decide: Callable[[Place], Decision[R]],
+        refuse: Callable[[Refusal], R],
+        *,
+        decided: Callable[[int], None] | None = None,
+    ) -> R:
+        """Decide, store, and answer when it is agreed on; `decided` hears at once where the facts end."""
+        if not self.active:
+            return refuse(NOT_CONTROLLER)
+        try:
+            decision = decide(self._place())
+            if decision.facts:
+                offset = self._append(decision.facts)
+                if decided is not None:
+                    decided(offset)
+        except NotLeader:
+            return refuse(NOT_CONTROLLER)
+        except StorageFailure as failure:
+            logger.error("metadata cannot be stored: %s", failure)
+            return refuse(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"The metadata cannot be stored: {failure}"))
+        # Also a reply without facts may rest on some that are not agreed on yet.
+        if await self._ledger.settled():
+            return decision.reply
+        return refuse(NOT_CONTROLLER)
 
-    def _current_values(self, image: ClusterImage) -> BrokerValues:
+    def carry_out(self, decide: Callable[[Place], list[Fact]], why: str) -> int:
+        """Something that nobody waits for; how many facts it came to."""
+        if not self.active:
+            return 0
+        facts = decide(self._place())
+        if not facts:
+            return 0
+        logger.info("%s: %d facts", why, len(facts))
+        try:
+            self._append(facts)
+        except (NotLeader, StorageFailure) as failure:
+            logger.error("%s, but that cannot be stored now: %s", why, failure)
+            return 0
+        return len(facts)
+
+    def show_life(self) -> None:
+        followed = len(self._quorum.voters) > 1 or any(broker != self.node_id for broker in self.image.brokers)
+        if followed and self.active:
+            try:
+                self._append([NoOpRecord()])
+            except (NotLeader, StorageFailure) as failure:
+                logger.warning("no sign of life can be stored: %s", failure)
+
+    def _append(self, facts: list[Fact]) -> int:
+        offset = self._ledger.append(facts)
+        self._chores.stored()
+        return offset
+
+    def _place(self) -> Place:
+        image = self._ledger.latest
+        assert image is not None
         if self._values_of is not image.configs:
             self._values_of = image.configs
             self._values = self._static_values.with_dynamic(
                 image.config(ResourceType.BROKER, str(self.node_id)), image.config(ResourceType.BROKER, "")
             )
-        return self._values
-
-    # --- from a decision to the disk ---------------------------------------------------------------------------------
-
-    async def _submit(self, decide: Callable[[ClusterImage], Decision[R]], refuse: Callable[[Refusal], R]) -> R:
-        try:
-            if self._damaged:
-                self._repair()
-            decision = decide(self._latest)
-            if decision.facts:
-                self._append(decision.facts)
-        except StorageFailure as failure:
-            logger.error("metadata cannot be stored: %s", failure)
-            self._damaged = self._damaged or not failure.out_of_space
-            return refuse(_storage_refusal(failure))
-        # Also a reply without facts may rest on some that are not stored yet.
-        group = self._gathering or self._syncing
-        if group is not None:
-            refusal = await asyncio.shield(group.outcome)
-            if refusal is not None:
-                return refuse(refusal)
-        return decision.reply
-
-    def _append(self, facts: list[Fact]) -> None:
-        delta = ClusterDelta(self._latest)
-        delta.replay_all(facts)
-        offset = self.log.append(facts)
-        self._latest = delta.apply(offset, self.log.epoch)
-        if self._gathering is None:
-            self._gathering = _Group()
-        self._gathering.changes.append(_Change(delta, self._latest))
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._sync())
-
-    async def _sync(self) -> None:
-        """Sync group after group: whatever is decided while a sync runs shares the next one."""
-        while self._gathering is not None:
-            group = self._syncing = self._gathering
-            self._gathering = None
-            try:
-                ticket = self.log.begin_sync()
-                if ticket is not None:
-                    await self._run_blocking(ticket.run)
-            except StorageFailure as failure:
-                self._fail(failure)
-            else:
-                self.log.finish_sync(ticket)
-                self._syncing = None
-                for change in group.changes:
-                    self._publish(change)
-                group.outcome.set_result(None)
-        self._task = None
-
-    def _publish(self, change: _Change) -> None:
-        self.image = change.image
-        for subscriber in self._subscribers:
-            try:
-                subscriber(change.delta, change.image)
-            except Exception:
-                # The fact is stored: the others must hear of it, whatever one of them makes of it.
-                logger.exception("a subscriber failed at offset %d of the metadata", change.image.offset)
-
-    def _fail(self, failure: StorageFailure) -> None:
-        """Nothing that waits has happened, nor what was decided on top of it."""
-        logger.error("metadata cannot be stored: %s", failure)
-        failed = [group for group in (self._syncing, self._gathering) if group is not None]
-        self._syncing = self._gathering = None
-        self._latest = self.image
-        self._damaged = True
-        try:
-            # At once, lest a restart find facts that were refused.
-            self._repair()
-        except StorageFailure as second:
-            logger.error("the metadata log cannot be repaired now: %s", second)
-        for group in failed:
-            group.outcome.set_result(_storage_refusal(failure))
-
-    def _repair(self) -> None:
-        """Begin again behind the last committed fact; raises StorageFailure while that cannot be."""
-        if self._gathering is not None or self._syncing is not None:
-            # Facts from before the failure are still on their way; they must not be cut off.
-            raise StorageFailure(self._directory, 0, "an earlier write failed")
-        self.log.repair(self.image.offset + 1)
-        self._damaged = False
-
-
-def _storage_refusal(failure: StorageFailure) -> Refusal:
-    return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"The metadata cannot be stored: {failure}")
+        return Place(image, self._values)

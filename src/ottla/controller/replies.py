@@ -23,6 +23,12 @@ from ottla.wire.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from ottla.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 
 
 def create_topics(request: CreateTopicsRequest, refusal: Refusal) -> CreateTopicsResponse:
@@ -79,6 +85,18 @@ def incremental_alter_configs(
             )
             for resource in request.resources
         ]
+    )
+
+
+def elect_leaders(request: ElectLeadersRequest, refusal: Refusal) -> ElectLeadersResponse:
+    """The oldest version knows no code for the whole, so each partition has it too."""
+    error, message = refusal
+    return ElectLeadersResponse(
+        error_code=error,
+        replica_election_results=[
+            ReplicaElectionResult(topic.topic, [PartitionResult(number, error, message) for number in topic.partitions])
+            for topic in request.topic_partitions or ()
+        ],
     )
 
 

@@ -122,8 +122,13 @@ def _registration_error(
     return ErrorCode.NONE
 
 
-def register_controller(request: ControllerRegistrationRequest) -> Decision[ControllerRegistrationResponse]:
-    """ControllerRegistration: a controller says where it is and what it can do."""
+def register_controller(
+    request: ControllerRegistrationRequest, image: ClusterImage
+) -> Decision[ControllerRegistrationResponse]:
+    """ControllerRegistration: a controller says where it is and what it can do; the same again is no fact."""
+    known = image.controllers.get(request.controller_id)
+    if known is not None and known.incarnation_id == request.incarnation_id:
+        return Decision([], ControllerRegistrationResponse(error_message=None))
     fact = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
@@ -162,9 +167,7 @@ def fence(broker: BrokerImage, place: Place) -> list[Fact]:
     return facts
 
 
-def heartbeat(
-    request: BrokerHeartbeatRequest, place: Place, standing: Standing
-) -> Decision[BrokerHeartbeatResponse]:
+def heartbeat(request: BrokerHeartbeatRequest, place: Place, standing: Standing) -> Decision[BrokerHeartbeatResponse]:
     """BrokerHeartbeat: a broker lives, and says whether it wants to take part, to pause or to stop."""
     broker = place.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
@@ -218,9 +221,7 @@ def _directories(request: BrokerHeartbeatRequest, broker: BrokerImage, place: Pl
     if lost:
         facts = partitions.without_directories(broker, lost, place)
         remaining = [directory for directory in broker.directories if directory not in lost]
-        facts.append(
-            BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=remaining)
-        )
+        facts.append(BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=remaining))
     cordoned = request.cordoned_log_dirs
     if cordoned is not None and tuple(sorted(cordoned)) != broker.cordoned:
         facts.append(

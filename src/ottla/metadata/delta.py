@@ -391,7 +391,9 @@ def difference(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
         key for key in {*before.configs, *after.configs} if before.configs.get(key) != after.configs.get(key)
     }
     delta.changed_brokers = {
-        broker for broker in {*before.brokers, *after.brokers} if before.brokers.get(broker) != after.brokers.get(broker)
+        broker
+        for broker in {*before.brokers, *after.brokers}
+        if before.brokers.get(broker) != after.brokers.get(broker)
     }
     delta.features_changed = before.features != after.features
     return delta

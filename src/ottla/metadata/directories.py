@@ -1,7 +1,7 @@
 """AssignReplicasToDirs: a broker says in which of its directories a replica lies.
 
 Owns: the checks, with Kafka's codes, and the facts that follow. Never knows: directories themselves.
-Invariant: a replica that turns out to lie in a directory that stopped working leaves the in-sync set with the same fact.
+Invariant: a replica that turns out to lie in a directory that stopped working leaves the in-sync set by the same fact.
 """
 
 from ottla.base.errors import ErrorCode

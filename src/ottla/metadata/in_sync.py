@@ -8,8 +8,8 @@ who is not alive in the very registration that the leader fetched from.
 from ottla.base.errors import ErrorCode
 from ottla.metadata.brokers import is_current
 from ottla.metadata.decision import Decision, Place
-from ottla.metadata.image import BrokerImage, ClusterImage, PartitionImage
 from ottla.metadata.delta import UNCHANGED_LEADER
+from ottla.metadata.image import BrokerImage, ClusterImage, PartitionImage
 from ottla.metadata.partition_change import RECOVERED, RECOVERING
 from ottla.metadata.partitions import Elector, Found
 from ottla.wire.messages.alter_partition import (

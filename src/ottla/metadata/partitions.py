@@ -133,9 +133,7 @@ def with_broker(broker_id: int, place: Place) -> list[Fact]:
 def with_lost_records(broker_id: int, place: Place) -> list[Fact]:
     """A broker died without a clean stop: what it had in memory is gone, so it is neither in sync nor eligible."""
     elector = Elector(place, without=broker_id)
-    for found in find(
-        place.image, lambda partition: broker_id in partition.in_sync or broker_id in partition.eligible
-    ):
+    for found in find(place.image, lambda partition: broker_id in partition.in_sync or broker_id in partition.eligible):
         change = elector.change(found)
         change.in_sync = [replica for replica in found.partition.in_sync if replica != broker_id]
         change.lost_records = (broker_id,)

@@ -30,9 +30,7 @@ NONE_IN_PROGRESS = Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition 
 TWICE = Refusal(ErrorCode.INVALID_REQUEST, "Each partition must appear at most once.")
 
 
-def alter(
-    request: AlterPartitionReassignmentsRequest, place: Place
-) -> Decision[AlterPartitionReassignmentsResponse]:
+def alter(request: AlterPartitionReassignmentsRequest, place: Place) -> Decision[AlterPartitionReassignmentsResponse]:
     """AlterPartitionReassignments: begin, change or, with null for replicas, cancel."""
     elector = Elector(place)
     done: set[tuple[str, int]] = set()
@@ -118,9 +116,7 @@ def _cancel(found: Found, elector: Elector) -> Refusal | None:
     return None
 
 
-def in_progress(
-    request: ListPartitionReassignmentsRequest, image: ClusterImage
-) -> ListPartitionReassignmentsResponse:
+def in_progress(request: ListPartitionReassignmentsRequest, image: ClusterImage) -> ListPartitionReassignmentsResponse:
     """ListPartitionReassignments, of the partitions named or of all."""
     asked: list[tuple[TopicImage, Sequence[int]]] = []
     if request.topics is None:

@@ -48,8 +48,7 @@ def _broker(broker: BrokerImage) -> Fact:
         incarnation_id=broker.incarnation_id,
         broker_epoch=broker.epoch,
         end_points=[
-            BrokerEndpoint(name, host, port, broker.protocols[name])
-            for name, (host, port) in broker.listeners.items()
+            BrokerEndpoint(name, host, port, broker.protocols[name]) for name, (host, port) in broker.listeners.items()
         ],
         features=[BrokerFeature(name, first, last) for name, (first, last) in broker.features.items()],
         rack=broker.rack,

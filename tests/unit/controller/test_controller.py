@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.controller.controller import Controller
+from ottla.controller.sole_controller import Controller
 from ottla.controller.metadata_log import UnreadableMetadata
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact

@@ -202,8 +202,8 @@ def test_one_resource_does_not_spoil_another() -> None:
         (
             (4, "7"),
             [("num.io.threads", SET, "9")],
-            ErrorCode.INVALID_REQUEST,
-            "Unexpected broker id, expected 1, but received 7",
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            "No node with id 7 found.",
         ),
         (
             (4, "abc"),
