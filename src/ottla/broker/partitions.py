@@ -6,7 +6,7 @@ its id; the partitions of a topic are in the order of their numbers, with None f
 """
 
 from bisect import insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -166,6 +166,8 @@ class Partition:
         """A follower has all before `end_offset`: the watermark may move, and it may join those in sync."""
         leading, log = self.leading, self.log
         assert log is not None, self.name
+        progress = None if leading is None else leading.followers.get(follower)
+        start_before = -1 if progress is None else progress.start_offset
         now = broker.clock.monotonic()
         if leading is None or not leading.fetched(
             follower, end_offset, start_offset, broker_epoch, log.end_offset, now
@@ -176,7 +178,22 @@ class Partition:
             broker.in_sync.follower_fetched(self, follower)
         if log.high_watermark < log.end_offset:
             self.advance(broker)
+        if start_before != start_offset:
+            broker.waiting.nudge(self.starts)
         return ErrorCode.NONE
+
+    @property
+    def starts(self) -> Hashable:
+        """Under this key requests wait for the logs of followers to begin later."""
+        return "starts", self.topic_id, self.index
+
+    def low_watermark(self, broker: "Broker") -> int:
+        """The lowest start of all living replicas' logs."""
+        log, leading, brokers = self.log, self.leading, broker.image.brokers
+        assert log is not None, self.name
+        if leading is None:
+            return log.start_offset
+        return leading.low_watermark(log.start_offset, lambda each: each in brokers and not brokers[each].fenced)
 
     def when_committed(self, offset: int, told: Told) -> None:
         """`told` hears once when the watermark is at `offset`, or that it will not come there under this leader."""

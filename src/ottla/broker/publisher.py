@@ -169,6 +169,7 @@ class Publisher:
             self._tell_unled(partition)
         if before is not None:
             broker.waiting.nudge(before)
+            broker.waiting.nudge(partition.starts)
         broker.waiting.nudge(partition)
 
     def _tell_unled(self, partition: Partition) -> None:
@@ -188,8 +189,10 @@ class Publisher:
             broker.pullers.release(partition)
             partition.give_up_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             broker.upkeep.forget(partition.name)
+            partition.leads = False
             if partition.leading is not None:
                 broker.waiting.nudge(partition.leading)
+                broker.waiting.nudge(partition.starts)
             broker.waiting.nudge(partition)
         return [LogTask(partition.name, topic_id, making=False) for partition in going]
 

@@ -329,18 +329,19 @@ class Puller:
                 self._delay(pull)
                 return 0
         moved = follow_watermark(log, data.high_watermark)
-        if data.log_start_offset > log.start_offset:
-            self._follow_start(log, data.log_start_offset)
+        begins_later = data.log_start_offset > log.start_offset and self._follow_start(log, data.log_start_offset)
         if moved:
             self._broker.waiting.nudge(partition)
-        elif not size:
+        if not size and not begins_later:
             # Nothing that the leader must hear of.
             self._changed.pop(key, None)
         return size
 
-    def _follow_start(self, log: PartitionLog, leader_start: int) -> None:
-        if log.delete_records_before(min(leader_start, log.high_watermark)) == ErrorCode.NONE:
-            self._broker.upkeep.sweep([log], self._broker.clock.now_ms())
+    def _follow_start(self, log: PartitionLog, leader_start: int) -> bool:
+        if log.delete_records_before(min(leader_start, log.high_watermark)) != ErrorCode.NONE:
+            return False
+        self._broker.upkeep.sweep([log], self._broker.clock.now_ms())
+        return True
 
     async def _flushed(self, partitions: list[Partition]) -> None:
         done = asyncio.Event()

@@ -116,6 +116,8 @@ class Fetch:
             results[position] = result
             if result.error != 0 or result.diverging is not None or result.preferred_replica >= 0:
                 self._enough = True
+            elif follower and tracked is not None and tracked.log_start_offset not in (-1, result.log_start_offset):
+                self._enough = True  # someone may wait for this follower's log to begin as late as its leader's
             self._found += result.length
         return self._enough or self._found >= self._request.min_bytes
 

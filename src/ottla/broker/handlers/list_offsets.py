@@ -1,7 +1,8 @@
 """ListOffsets, v1 to v11: offsets by time, and the ends of a log.
 
 Special times: latest, earliest, greatest timestamp, earliest local, latest tiered (there is no tiered storage here, so
-those answer what Kafka answers without it).
+those answer what Kafka answers without it). Clients see what is committed, followers all there is. A leader that does
+not know yet how much was committed before its time does not tell clients where the log ends.
 """
 
 import asyncio
@@ -33,6 +34,8 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 NEVER = 1 << 15
+CONSUMER, DEBUGGING = -1, -2
+FIRST_NOT_AVAILABLE = 5
 NEEDS_VERSION = {
     LATEST: 1,
     EARLIEST: 1,
@@ -58,7 +61,7 @@ async def handle(broker: "Broker", request: ListOffsetsRequest, context: Context
             if (topic.name, asked.partition_index) in twice:
                 partitions.append(_refused(asked, ErrorCode.INVALID_REQUEST))
             else:
-                partitions.append(_answer(broker, topic.name, asked, request.isolation_level == 1, context.version))
+                partitions.append(_answer(broker, request, topic.name, asked, context.version))
             looked += 1
             if looked % AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -78,31 +81,46 @@ def _refused(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartit
 
 
 def _answer(
-    broker: "Broker", topic: str, asked: ListOffsetsPartition, committed: bool, version: int
+    broker: "Broker", request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition, version: int
 ) -> ListOffsetsPartitionResponse:
     if asked.timestamp < 0 and version < NEEDS_VERSION.get(asked.timestamp, NEVER):
         return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
-    partition = broker.partitions.find(topic, asked.partition_index)
+    look_up = broker.partitions.held if request.replica_id == DEBUGGING else broker.partitions.find
+    partition = look_up(topic, asked.partition_index)
     if isinstance(partition, ErrorCode):
         return _refused(asked, partition)
     error = partition.fence(asked.current_leader_epoch)
     if error != ErrorCode.NONE:
         return _refused(asked, error)
-    if partition.log is None:
+    log = partition.log
+    if log is None:
         return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
+    upper = log.end_offset
+    if request.replica_id == CONSUMER:
+        upper = log.last_stable_offset if request.isolation_level == 1 else log.high_watermark
     try:
-        timestamp, offset, epoch = _found(partition, partition.log, asked.timestamp, committed)
+        timestamp, offset, epoch = _found(partition, log, asked.timestamp, upper)
     except StorageFailure as failure:
         broker.storage_failed(failure)
         return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
+    if request.replica_id == CONSUMER and _not_settled(partition, log, asked.timestamp, offset):
+        early = version < FIRST_NOT_AVAILABLE
+        return _refused(asked, ErrorCode.LEADER_NOT_AVAILABLE if early else ErrorCode.OFFSET_NOT_AVAILABLE)
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index, error_code=0, timestamp=timestamp, offset=offset, leader_epoch=epoch
     )
 
 
-def _found(partition: Partition, log: PartitionLog, timestamp: int, committed: bool) -> tuple[int, int, int]:
+def _not_settled(partition: Partition, log: PartitionLog, timestamp: int, offset: int) -> bool:
+    """Whether the answer would change once a new leader has heard from its followers."""
+    leading = partition.leading
+    if leading is None or leading.epoch_start <= log.high_watermark:
+        return False
+    return timestamp == LATEST or (offset == -1 and timestamp not in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD))
+
+
+def _found(partition: Partition, log: PartitionLog, timestamp: int, upper: int) -> tuple[int, int, int]:
     """(timestamp, offset, leader epoch); -1 where there is none."""
-    upper = log.last_stable_offset if committed else log.high_watermark
     if timestamp == LATEST:
         return -1, upper, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

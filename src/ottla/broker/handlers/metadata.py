@@ -12,7 +12,7 @@ from ottla.base.vocabulary import NO_TOPIC_ID
 from ottla.broker.context import Context
 from ottla.broker.handlers.describe_cluster import ALL_CLUSTER_OPERATIONS, NOT_ASKED
 from ottla.broker.handlers.describe_topic_partitions import ALL_TOPIC_OPERATIONS
-from ottla.metadata.image import ClusterImage, TopicImage
+from ottla.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.names import topic_name_problem
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.metadata import (
@@ -39,11 +39,12 @@ async def handle(broker: "Broker", request: MetadataRequest, context: Context) -
     if not everything:
         await _create_missing(broker, request, context)
     image = broker.image
+    reachable = {each.id for each in image.brokers.values() if not each.fenced and context.listener in each.listeners}
     topics: list[MetadataResponseTopic] = []
     if everything:
         work = 0
         for topic in tuple(image.topics.values()):
-            topics.append(_described(topic))
+            topics.append(_described(topic, reachable))
             work += len(topic.partitions)
             if work > _STEP_PARTITIONS:
                 work = 0
@@ -51,7 +52,7 @@ async def handle(broker: "Broker", request: MetadataRequest, context: Context) -
     else:
         # What is asked for twice is answered once.
         asked = {(each.topic_id, each.name): each for each in request.topics or ()}
-        topics.extend(_answer(image, each) for each in asked.values())
+        topics.extend(_answer(image, each, reachable) for each in asked.values())
     if request.include_topic_authorized_operations:
         for described in topics:
             if described.error_code == 0:
@@ -85,38 +86,42 @@ def _refused(request: MetadataRequest) -> MetadataResponse:
     )
 
 
-def _answer(image: ClusterImage, asked: MetadataRequestTopic) -> MetadataResponseTopic:
+def _answer(image: ClusterImage, asked: MetadataRequestTopic, reachable: set[int]) -> MetadataResponseTopic:
     if asked.topic_id != NO_TOPIC_ID:
         topic = image.topics_by_id.get(asked.topic_id)
         if topic is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
-        return _described(topic)
+        return _described(topic, reachable)
     name = asked.name or ""
     topic = image.topics.get(name)
     if topic is not None:
-        return _described(topic)
+        return _described(topic, reachable)
     invalid = topic_name_problem(name) is not None
     error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return MetadataResponseTopic(error_code=error, name=name, topic_id=NO_TOPIC_ID)
 
 
-def _described(topic: TopicImage) -> MetadataResponseTopic:
+def _described(topic: TopicImage, reachable: set[int]) -> MetadataResponseTopic:
+    """`reachable`: the brokers that clients of this listener can talk to."""
     return MetadataResponseTopic(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
-        partitions=[
-            MetadataResponsePartition(
-                0 if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
-                index,
-                partition.leader,
-                partition.leader_epoch,
-                partition.replicas,
-                partition.in_sync,
-            )
-            for index, partition in enumerate(topic.partitions)
-        ],
+        partitions=[_partition(index, partition, reachable) for index, partition in enumerate(topic.partitions)],
+    )
+
+
+def _partition(index: int, partition: PartitionImage, reachable: set[int]) -> MetadataResponsePartition:
+    leader = partition.leader if partition.leader in reachable else NO_LEADER
+    return MetadataResponsePartition(
+        0 if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        index,
+        leader,
+        partition.leader_epoch,
+        partition.replicas,
+        partition.in_sync,
+        [replica for replica in partition.replicas if replica not in reachable],
     )
 
 
