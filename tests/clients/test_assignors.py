@@ -141,10 +141,9 @@ def generation_of(broker: Broker, group: str) -> int:
     raise AssertionError(f"no generation of {group} is taken")
 
 
-# kafka-python 3.0.12 is not among them: now and then a member of it misses a rebalance, polls on without its
-# partitions and never joins again, on Apache Kafka as on ottla. Its groups are in test_groups.py.
 ASSIGNORS = [
     *(("confluent", strategy) for strategy in ("range", "roundrobin", "cooperative-sticky")),
+    *(("kafka-python", strategy) for strategy in ("range", "roundrobin", "sticky", "cooperative-sticky")),
     *(("aiokafka", strategy) for strategy in ("range", "roundrobin", "sticky")),
     *(("java", strategy) for strategy in ("range", "roundrobin", "sticky", "cooperative-sticky")),
     *((client, f"consumer:{assignor}") for client in ("confluent", "java") for assignor in ("uniform", "range")),
@@ -178,15 +177,17 @@ def test_clients_of_several_kinds_share_a_topic(quick_broker: Broker, topic: str
         Member("confluent", quick_broker, topic, "range") as first,
         Member("aiokafka", quick_broker, topic, "range") as second,
         Member("java", quick_broker, topic, "range") as third,
+        Member("kafka-python", quick_broker, topic, "range") as fourth,
     ):
-        until(lambda: shared([first, second, third], 8), "three members", SECONDS)
+        until(lambda: shared([first, second, third, fourth], 8), "four members", SECONDS)
         third.leave()
+        fourth.leave()
         until(lambda: shared([first, second], 8), "two members", SECONDS)
         first.leave()
         until(lambda: shared([second], 8), "one member", SECONDS)
 
 
-@pytest.mark.parametrize("client", ["confluent", "aiokafka", "java"])
+@pytest.mark.parametrize("client", ["confluent", "kafka-python", "aiokafka", "java"])
 def test_a_static_member_restarts_in_the_same_generation(quick_broker: Broker, topic: str, client: str) -> None:
     create_topic(quick_broker, topic, 4)
     with Member("confluent", quick_broker, topic, "range", "stays") as stays:
