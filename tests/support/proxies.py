@@ -1,0 +1,158 @@
+"""The network between the nodes of a cluster: every connection goes through here and can be cut, link by link.
+
+A node's inter-broker and controller listeners are advertised at a proxy's port. Who opened a connection is found in the
+kernel's tables: its local port leads to a socket, the socket to one of the nodes' processes. So a link is a pair of
+nodes although all of them share one address. A cut is what a network does, not what a process does: connections stay
+open, what is sent waits, and a link that heals delivers it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from itertools import permutations
+from pathlib import Path
+
+HOST = "127.0.0.1"
+CHUNK = 1 << 18
+START_SECONDS = 5.0
+
+Pids = Callable[[], Mapping[int, int]]
+"""The processes of the nodes that run: node → process."""
+
+
+class Network:
+    """Proxies for any number of listeners; cut and heal between nodes. `close` ends all of it."""
+
+    def __init__(self, pids: Pids) -> None:
+        self._pids = pids
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._open: dict[tuple[int, int], asyncio.Event] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def proxy(self, node: int, target: int) -> int:
+        """The port at which the listener `target` of this node is reached from now on."""
+
+        async def listen() -> int:
+            server = await asyncio.start_server(lambda reader, writer: self._carry(node, target, reader, writer), HOST)
+            port: int = server.sockets[0].getsockname()[1]
+            return port
+
+        return asyncio.run_coroutine_threadsafe(listen(), self._loop).result(START_SECONDS)
+
+    def cut(self, some: Iterable[int], others: Iterable[int]) -> None:
+        """Nothing passes between the two sides, in neither direction."""
+        self._set(some, others, passes=False)
+
+    def heal(self) -> None:
+        """Everything passes again."""
+        nodes = {node for pair in self._open for node in pair}
+        self._set(nodes, nodes, passes=True)
+
+    def _set(self, some: Iterable[int], others: Iterable[int], *, passes: bool) -> None:
+        left, right = set(some), set(others)
+
+        async def change() -> None:
+            for pair in permutations(left | right, 2):
+                if (pair[0] in left and pair[1] in right) or (pair[0] in right and pair[1] in left):
+                    gate = self._gate(pair)
+                    gate.set() if passes else gate.clear()
+
+        asyncio.run_coroutine_threadsafe(change(), self._loop).result(START_SECONDS)
+
+    def close(self) -> None:
+        async def end() -> None:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(end(), self._loop).result(START_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(START_SECONDS)
+        self._loop.close()
+
+    # --- one connection -----------------------------------------------------------------------------------------------
+
+    def _gate(self, pair: tuple[int, int]) -> asyncio.Event:
+        if pair not in self._open:
+            self._open[pair] = asyncio.Event()
+            self._open[pair].set()
+        return self._open[pair]
+
+    def _carry(self, node: int, target: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        source = self._node_behind(writer.get_extra_info("peername")[1])
+        gate = self._gate((source, node))
+        task = self._loop.create_task(_connect(target, gate, reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _node_behind(self, port: int) -> int:
+        """The node whose process has a socket with this local port; 0 for anybody else."""
+        inode = _inode_of(port)
+        for node, pid in self._pids().items():
+            if inode is not None and f"socket:[{inode}]" in _descriptors(pid):
+                return node
+        return 0
+
+
+def _inode_of(port: int) -> str | None:
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:] + _six():
+        fields = line.split()
+        if int(fields[1].rpartition(":")[2], 16) == port:
+            return fields[9]
+    return None
+
+
+def _six() -> list[str]:
+    """Java opens its sockets for both families; such a socket is listed with the other one."""
+    with suppress(OSError):
+        return Path("/proc/net/tcp6").read_text().splitlines()[1:]
+    return []
+
+
+def _descriptors(pid: int) -> set[str]:
+    found = set()
+    with suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                found.add(os.readlink(entry.path))
+    return found
+
+
+async def _connect(
+    target: int, gate: asyncio.Event, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    try:
+        await gate.wait()
+        onward_reader, onward_writer = await asyncio.open_connection(HOST, target)
+    except OSError:
+        writer.transport.abort()
+        return
+    # An end of file is passed on like any other bytes: when one side is done, the other is told.
+    pumps = [
+        asyncio.ensure_future(_pump(reader, onward_writer, gate)),
+        asyncio.ensure_future(_pump(onward_reader, writer, gate)),
+    ]
+    try:
+        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for pump in pumps:
+            pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
+        for end in (writer, onward_writer):
+            end.transport.abort()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: asyncio.Event) -> None:
+    with suppress(OSError):
+        while data := await reader.read(CHUNK):
+            await gate.wait()
+            writer.write(data)
+            await writer.drain()
+        await gate.wait()
