@@ -26,6 +26,8 @@ from support.topics import create_topic
 
 SECONDS = 25.0
 SESSION_MS = 2_500
+LONG_SESSION_MS = 20_000
+"""For members that nobody waits for to be given up: a restart may take long on a busy machine."""
 SETTINGS = {
     "group.min.session.timeout.ms": "500",
     "group.consumer.min.session.timeout.ms": "500",
@@ -53,11 +55,13 @@ class Member:
 
     def __init__(self, client: str, broker: Broker, topic: str, strategy: str, instance: str | None = None) -> None:
         self._is_java = client == "java"
+        # Static members restart within their session here, others end it by a crash.
+        session_ms = SESSION_MS if instance is None else LONG_SESSION_MS
         if self._is_java:
-            command = _java_command(broker, topic, strategy, instance)
+            command = _java_command(broker, topic, strategy, session_ms, instance)
         else:
             named = [] if instance is None else [instance]
-            own = [client, broker.bootstrap, topic, topic, strategy, str(SESSION_MS), *named]
+            own = [client, broker.bootstrap, topic, topic, strategy, str(session_ms), *named]
             command = [sys.executable, member.__file__, *own]
         self.partitions: set[int] = set()
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -101,7 +105,7 @@ class Member:
             self.crash()
 
 
-def _java_command(broker: Broker, topic: str, strategy: str, instance: str | None) -> list[str]:
+def _java_command(broker: Broker, topic: str, strategy: str, session_ms: int, instance: str | None) -> list[str]:
     settings = Path(broker.data.parent) / f"{topic}.properties"
     settings.write_text(f"metadata.max.age.ms={member.METADATA_MS}\nheartbeat.interval.ms={member.HEARTBEAT_MS}\n")
     if strategy.startswith("consumer:"):
@@ -109,7 +113,7 @@ def _java_command(broker: Broker, topic: str, strategy: str, instance: str | Non
         own = ["--group-protocol", "consumer", "--group-remote-assignor", strategy.removeprefix("consumer:")]
     else:
         own = ["--assignment-strategy", f"org.apache.kafka.clients.consumer.{JAVA_NAMES[strategy]}",
-               "--session-timeout", str(SESSION_MS)]  # fmt: skip
+               "--session-timeout", str(session_ms)]  # fmt: skip
     named = [] if instance is None else ["--group-instance-id", instance]
     return java.command("VerifiableConsumer", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--group-id",
                         topic, "--command-config", str(settings), *own, *named)  # fmt: skip
