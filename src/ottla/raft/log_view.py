@@ -130,11 +130,12 @@ class LogView:
                 self._learn(entry.base_offset, entry.controls)
 
     def _learn(self, offset: int, controls: Sequence[Control]) -> None:
-        for slot, control in enumerate(controls):
-            if isinstance(control, Voters):
-                self._voters.append(_VotersAt(offset + slot, VoterSet.of(control.voters)))
-            elif isinstance(control, KraftVersion):
-                self._versions.append(_VersionAt(offset + slot, control.kraft_version))
+        for at, control in enumerate(controls, offset):
+            # A snapshot may have told more already than the old part of the log that is read after it.
+            if isinstance(control, Voters) and at > self._voters[-1].offset:
+                self._voters.append(_VotersAt(at, VoterSet.of(control.voters)))
+            elif isinstance(control, KraftVersion) and at > self._versions[-1].offset:
+                self._versions.append(_VersionAt(at, control.kraft_version))
 
     def truncate(self, offset: int) -> None:
         """The log ends at `offset` now."""
@@ -160,6 +161,11 @@ class LogView:
             if start < start_offset:
                 self.start_epoch = known
         self.start_offset = start_offset
+
+    def begin_at(self, position: LogPosition) -> None:
+        """While it is being read: the log begins there, which may be before the newest snapshot."""
+        self.start_offset = self.end_offset = position.offset
+        self.start_epoch = position.epoch
 
     def restart_behind(self, position: LogPosition, controls: Sequence[Control]) -> None:
         """The log is empty and begins behind a snapshot, which names voters of its own, or none."""
