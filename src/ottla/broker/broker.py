@@ -8,7 +8,6 @@ one event loop; what blocks runs in `threads`.
 import asyncio
 import logging
 import os
-import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import NamedTuple, TypeVar
@@ -106,13 +105,12 @@ class Broker:
 
     def start(self) -> None:
         """Take in the image and follow it from here on."""
+        self.image = self.controller.image
+        self.take_dynamic_values(self.image)
         self.publisher.load(self.image)
         self.controller.subscribe(self.publisher.publish)
         self.in_sync.start()
         self.upkeep.start()
-
-    def accept(self, accepted: socket.socket, peer: str, listener: str) -> None:
-        self.connections.accept(accepted, peer, listener, self.dispatcher)
 
     def nodes(self, listener: str) -> list[tuple[int, str, int, str | None]]:
         """Brokers that live, with their addresses on a listener: (id, host, port, rack)."""

@@ -45,7 +45,7 @@ class CannotRegister(Exception):
 
 
 class Lifecycle:
-    """`join` at the start, `leave` before the broker stops."""
+    """`register` before the logs are loaded, `serve` when they are, `leave` before the broker stops."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
@@ -60,23 +60,31 @@ class Lifecycle:
     def fenced(self) -> bool:
         return not self._unfenced.is_set()
 
-    async def join(self, presence: Presence) -> None:
-        """Register, send heartbeats from here on, and wait until the controller counts on this broker."""
+    async def register(self, presence: Presence) -> None:
+        """Be part of the cluster, fenced at first, and know everything that was agreed on before that.
+
+        Raises CannotRegister, ControllerUnavailable.
+        """
         self._presence = presence
-        await self._register()
         self._broker.controller.subscribe(self._published)
+        await self._register()
+        while self._broker.controller.image.offset < self._broker.broker_epoch:
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def serve(self) -> None:
+        """Send heartbeats from here on, and wait until the controller counts on this broker."""
         self._task = self._broker.loop.create_task(self._beat())
         await self._unfenced.wait()
 
     async def _register(self) -> None:
-        """Be part of the cluster, fenced at first; raises CannotRegister, ControllerUnavailable."""
         broker = self._broker
         presence = self._presence
-        assert presence is not None, "join comes first"
+        assert presence is not None, "register comes first"
         answer = await broker.controller.register_broker(
             BrokerRegistrationRequest(
                 broker_id=broker.node_id,
-                cluster_id=broker.image.cluster_id,
+                cluster_id=broker.controller.image.cluster_id,
                 incarnation_id=presence.incarnation_id,
                 listeners=[
                     Listener(name=name, host=host, port=port) for name, (host, port) in presence.listeners.items()

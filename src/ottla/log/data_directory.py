@@ -89,10 +89,12 @@ class DataDirectory:
         try:
             _take(lock, self.path)
             properties = read_directory_properties(self._disk, self.path)
+            stopped = read_whole(self._disk, os.path.join(self.path, CLEAN_STOP_FILE))
         except BaseException:
             lock.close()
             raise
         self._lock = lock
+        self.last_epoch = -1 if stopped is None else _broker_epoch(stopped)
         if properties is not None:
             self.identity = properties.directory_id
         return properties
@@ -114,10 +116,8 @@ class DataDirectory:
     def take_clean_stop(self) -> bool:
         """Whether the last owner stopped cleanly; from here on the directory counts as not stopped cleanly."""
         path = os.path.join(self.path, CLEAN_STOP_FILE)
-        content = read_whole(self._disk, path)
-        if content is None:
+        if read_whole(self._disk, path) is None:
             return False
-        self.last_epoch = _broker_epoch(content)
         self._disk.remove(path)
         self._disk.sync_directory(self.path)
         return True

@@ -9,7 +9,6 @@ import asyncio
 import errno
 import gc
 import logging
-import os
 import signal
 import socket
 import sys
@@ -19,30 +18,38 @@ from functools import partial
 
 import ottla
 from ottla.base.settings.values import BrokerValues
-from ottla.base.vocabulary import TopicId, TopicPartition
 from ottla.broker.broker import Broker, Platform
+from ottla.broker.controller_channel import ControllerUnavailable
+from ottla.broker.lifecycle import CannotRegister
 from ottla.client.links import NodeLinks
-from ottla.controller.metadata_log import UnreadableMetadata
+from ottla.controller.quorum_ports import UnreadableMetadata
 from ottla.controller.quorum_state import BadQuorumState
-from ottla.controller.sole_controller import Controller, Registration
-from ottla.controller.sole_controller import Listener as RegisteredListener
-from ottla.log.data_directory import METADATA_LOG
+from ottla.controller.server import ControllerServer
 from ottla.log.files import StorageFailure, World
 from ottla.log.properties import UnusableDirectory
-from ottla.log.settings import LogSettings
-from ottla.log.store import LogStore, NoUsableDirectory
-from ottla.metadata.image import ClusterImage, ResourceType
+from ottla.log.store import NoUsableDirectory
 from ottla.net.listener import Listener, SocketOptions
+from ottla.node.assembly import Addresses, Assembly
 from ottla.node.listeners import Address, BadListener, parse_listeners
 from ottla.node.log_lines import set_up
 from ottla.node.options import Options, StartFailure, resolve
+from ottla.node.roles import split_listeners
 from ottla.records.codec import COMPILED
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
 
 logger = logging.getLogger("ottla.node")
 
-PROGRESS_SECONDS = 1.0
+FAILURES = (
+    UnusableDirectory,
+    NoUsableDirectory,
+    StorageFailure,
+    UnreadableMetadata,
+    BadQuorumState,
+    CannotRegister,
+    ControllerUnavailable,
+)
+"""Why a node may not start, besides its settings."""
 SWITCH_SECONDS = 0.0005
 """How long an I/O thread may keep the interpreter while the loop wants it."""
 
@@ -73,7 +80,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class Node:
-    """One node of a cluster: broker and controller in one process."""
+    """One node of a cluster, with real sockets, files and signals."""
 
     def __init__(self, values: BrokerValues, started: float) -> None:
         self.values = values
@@ -93,48 +100,72 @@ class Node:
         sys.setswitchinterval(SWITCH_SECONDS)
         listeners = self._listen()
         threads = ThreadPoolExecutor(self.values.integer("num.io.threads"), "ottla-io")
-        store = LogStore(
-            self.values.listing("log.dirs"), self.world, self.values.integer("num.recovery.threads.per.data.dir")
+        self._assembly = Assembly(
+            Platform(loop, self.world, threads, NodeLinks()),
+            self.values,
+            Addresses(*split_listeners(self.values, [address for address, _ in listeners])),
+            self._give_up,
         )
         try:
-            cluster_id = store.open(self.node_id)
-            controller = self._lead(cluster_id, store, threads, [address for address, _ in listeners])
-            self._load(store, controller.image)
-            broker = Broker(
-                Platform(loop, self.world, threads, NodeLinks()),
-                self.node_id,
-                self.values,
-                store,
-                controller,
-                self._give_up,
-            )
-            broker.start()
-        except (UnusableDirectory, NoUsableDirectory, StorageFailure, UnreadableMetadata, BadQuorumState) as failure:
-            store.release()
+            if await self._start(self._assembly, listeners):
+                await self._serve(self._assembly, listeners)
+        finally:
+            for _, listener in listeners:
+                listener.close()
+            threads.shutdown()
+        if self._failure is not None:
+            print(f"ottla: {self._failure}", file=sys.stderr)
+            return 1
+        return 0
+
+    async def _start(self, assembly: Assembly, listeners: list[tuple[Address, Listener]]) -> bool:
+        """Whether the node came up; if not, it was told to stop before it did. Raises StartFailure."""
+        loop = asyncio.get_running_loop()
+        assert self._ending is not None
+        try:
+            assembly.open()
+            for address, listener in listeners:
+                if assembly.server is not None and address in assembly.addresses.controllers:
+                    listener.start(loop, partial(_accept, assembly.server, address.name))
+            starting = loop.create_task(assembly.start())
+            ending = loop.create_task(self._ending.wait())
+            await asyncio.wait((starting, ending), return_when=asyncio.FIRST_COMPLETED)
+            ending.cancel()
+            if not starting.done():
+                starting.cancel()
+                await asyncio.gather(starting, return_exceptions=True)
+                await assembly.stop()
+                return False
+            starting.result()
+        except FAILURES as failure:
+            assembly.release()
             raise StartFailure(str(failure)) from None
         for address, listener in listeners:
-            listener.start(loop, partial(_accept, broker, address.name))
+            if assembly.broker is not None and address in assembly.addresses.brokers:
+                listener.start(loop, partial(_accept, assembly.broker, address.name))
+        return True
+
+    async def _serve(self, assembly: Assembly, listeners: list[tuple[Address, Listener]]) -> None:
+        """Until a signal, or until nothing can be stored any more."""
         # What start-up made lives as long as the node: the collector need not look at it again.
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
         if not COMPILED:
             logger.info("the compiled record codec is not installed: its Python twin serves")
-        self._tell(listeners[0][0], cluster_id)
-        warming = loop.create_task(broker.dispatcher.warm_up())
+        self._tell(listeners[0][0], assembly.cluster_id)
+        warming = None
+        if assembly.broker is not None:
+            warming = asyncio.get_running_loop().create_task(assembly.broker.dispatcher.warm_up())
+        assert self._ending is not None
         await self._ending.wait()
         logger.info("stopping")
-        warming.cancel()
-        for _, listener in listeners:
-            listener.close()
-        await broker.stop()
-        await controller.stop()
-        controller.close()
-        threads.shutdown()
-        if self._failure is not None:
-            print(f"ottla: {self._failure}", file=sys.stderr)
-            return 1
-        return 0
+        if warming is not None:
+            warming.cancel()
+        for address, listener in listeners:
+            if address in assembly.addresses.brokers:
+                listener.close()
+        await assembly.stop()
 
     def _listen(self) -> list[tuple[Address, Listener]]:
         """Bind every listener; answers them with the addresses clients are told."""
@@ -167,59 +198,6 @@ class Node:
     def _asked(self, name: str) -> int:
         return self.values.integer(name) if self.values.own_text(name) is not None else -1
 
-    def _lead(
-        self, cluster_id: str, store: LogStore, threads: ThreadPoolExecutor, addresses: list[Address]
-    ) -> Controller:
-        loop = asyncio.get_running_loop()
-        controller = Controller(
-            self.world,
-            os.path.join(os.path.abspath(self.values.text("metadata.log.dir")), METADATA_LOG),
-            cluster_id,
-            self.node_id,
-            self.values,
-            lambda work: loop.run_in_executor(threads, work),
-        )
-        controller.open()
-        rack = self.values.get("broker.rack")
-        controller.register(
-            Registration(
-                broker_id=self.node_id,
-                incarnation_id=self.world.random.identity(),
-                listeners={address.name: RegisteredListener(address.host, address.port) for address in addresses},
-                rack=None if rack is None else str(rack),
-                directories=tuple(directory.identity for directory in store.live),
-            )
-        )
-        return controller
-
-    def _load(self, store: LogStore, image: ClusterImage) -> None:
-        """Open every log of the data directories."""
-        made: dict[tuple[tuple[str, str], ...], LogSettings] = {}
-
-        def settings_of(name: TopicPartition) -> LogSettings:
-            overrides = image.config(ResourceType.TOPIC, name.topic)
-            key = tuple(sorted(overrides.items()))
-            if key not in made:
-                made[key] = LogSettings.from_values(self.values.topic_values(overrides))
-            return made[key]
-
-        def is_stray(name: TopicPartition, topic_id: TopicId | None) -> bool:
-            topic = image.topics.get(name.topic)
-            if topic is None or name.partition >= len(topic.partitions):
-                return True
-            return topic_id is not None and topic_id != topic.topic_id
-
-        told = self.world.clock.monotonic()
-
-        def progress(done: int, total: int) -> None:
-            nonlocal told
-            now = self.world.clock.monotonic()
-            if now - told >= PROGRESS_SECONDS:
-                told = now
-                logger.info("loaded %d of %d logs", done, total)
-
-        store.load(settings_of, is_stray=is_stray, progress=progress)
-
     def _tell(self, address: Address, cluster_id: str) -> None:
         seconds = self.world.clock.monotonic() - self._started
         data = ", ".join(self.values.listing("log.dirs"))
@@ -235,8 +213,8 @@ class Node:
         self._ending.set()
 
 
-def _accept(broker: Broker, listener: str, client: socket.socket, peer: str) -> None:
-    broker.accept(client, peer, listener)
+def _accept(host: Broker | ControllerServer, listener: str, client: socket.socket, peer: str) -> None:
+    host.connections.accept(client, peer, listener, host.dispatcher)
 
 
 def _why_not_bound(address: Address, problem: OSError) -> str:

@@ -28,12 +28,15 @@ class Controller:
         self.led = 2
         self.subscribers: list[Callable[[Any, Any], None]] = []
         self.beaten = asyncio.Event()
+        self.registered = asyncio.Event()
+        self.image = SimpleNamespace(offset=CAUGHT_UP_AT, cluster_id="c")
 
     def subscribe(self, subscriber: Callable[[Any, Any], None]) -> None:
         self.subscribers.append(subscriber)
 
     async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
         self.registrations.append(request)
+        self.registered.set()
         return BrokerRegistrationResponse(error_code=self.error, broker_epoch=CAUGHT_UP_AT)
 
     async def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
@@ -51,7 +54,7 @@ class Controller:
 class Fixture:
     def __init__(self) -> None:
         self.controller = Controller()
-        self.image = SimpleNamespace(offset=CAUGHT_UP_AT, cluster_id="c")
+        self.image = self.controller.image
         self.broker: Any = SimpleNamespace(
             controller=self.controller,
             image=self.image,
@@ -63,13 +66,17 @@ class Fixture:
         )
         self.lifecycle = Lifecycle(self.broker)  # type: ignore[arg-type]
 
+    async def join(self) -> None:
+        await self.lifecycle.register(PRESENCE)
+        await self.lifecycle.serve()
+
 
 async def test_a_broker_joins_with_what_it_is_and_when_it_has_seen_itself() -> None:
     fixture = Fixture()
     fixture.image.offset = 7
-    joining = asyncio.ensure_future(fixture.lifecycle.join(PRESENCE))
-    await asyncio.wait_for(fixture.controller.beaten.wait(), 10)
-    assert not joining.done(), "it is fenced until it has seen its registration"
+    joining = asyncio.ensure_future(fixture.join())
+    await asyncio.wait_for(fixture.controller.registered.wait(), 10)
+    assert not fixture.controller.heartbeats, "it waits until it has seen its registration"
     fixture.image.offset = CAUGHT_UP_AT
     for subscriber in fixture.controller.subscribers:
         subscriber(None, fixture.image)
@@ -85,20 +92,20 @@ async def test_a_broker_that_is_refused_says_why() -> None:
     fixture = Fixture()
     fixture.controller.error = ErrorCode.DUPLICATE_BROKER_REGISTRATION
     with pytest.raises(CannotRegister, match=r"another broker that lives has the id 3 \(node.id\)"):
-        await fixture.lifecycle.join(PRESENCE)
+        await fixture.join()
 
 
 async def test_a_registration_that_does_not_count_any_more_is_made_anew() -> None:
     fixture = Fixture()
     fixture.controller.heartbeat_errors = [ErrorCode.STALE_BROKER_EPOCH]
-    await asyncio.wait_for(fixture.lifecycle.join(PRESENCE), 10)
+    await asyncio.wait_for(fixture.join(), 10)
     assert len(fixture.controller.registrations) == 2
     await fixture.lifecycle.leave()
 
 
 async def test_a_failed_directory_is_told_at_once() -> None:
     fixture = Fixture()
-    await asyncio.wait_for(fixture.lifecycle.join(PRESENCE), 10)
+    await asyncio.wait_for(fixture.join(), 10)
     fixture.controller.beaten.clear()
     fixture.lifecycle.directory_failed(b"d" * 16)
     await asyncio.wait_for(fixture.controller.beaten.wait(), 10)
@@ -108,7 +115,7 @@ async def test_a_failed_directory_is_told_at_once() -> None:
 
 async def test_a_broker_leaves_when_others_lead_what_it_led() -> None:
     fixture = Fixture()
-    await asyncio.wait_for(fixture.lifecycle.join(PRESENCE), 10)
+    await asyncio.wait_for(fixture.join(), 10)
     await asyncio.wait_for(fixture.lifecycle.leave(), 10)
     assert fixture.controller.led == 0
     assert [request.want_shut_down for request in fixture.controller.heartbeats[-2:]] == [True, True]

@@ -1,0 +1,199 @@
+"""Everything of a node that needs neither sockets nor signals, put together.
+
+Owns: which parts a node has by its roles, and the order in which they start and stop. Never knows: the real world; it
+is handed a platform, so the simulation runs the same nodes. Invariants: a broker serves only when the controller counts
+on it; a node that stops leaves its leaderships to others first, then its vote, then its logs.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ottla.base.settings.values import BrokerValues
+from ottla.base.vocabulary import TopicId, TopicPartition
+from ottla.broker.broker import Broker, Platform, connection_limits
+from ottla.broker.controller_channel import ControllerChannel, ControllerUnavailable
+from ottla.broker.lifecycle import Presence
+from ottla.controller.controller import Controller
+from ottla.controller.image_loader import ImageLoader
+from ottla.controller.quorum_node import QuorumNode
+from ottla.controller.quorum_ports import QuorumPlace, QuorumSettings
+from ottla.controller.server import ControllerServer, ServerPlace
+from ottla.log.settings import LogSettings
+from ottla.log.store import LogStore
+from ottla.metadata.image import ClusterImage, ResourceType
+from ottla.net.dispatch import Limits
+from ottla.node.formatting import is_formatted, metadata_directory, metadata_log_directory
+from ottla.node.listeners import Address
+from ottla.node.options import StartFailure
+from ottla.node.roles import quorum_identity, roles_of, stands_alone
+
+logger = logging.getLogger("ottla.node")
+
+PROGRESS_SECONDS = 1.0
+
+
+class Addresses(NamedTuple):
+    """Where others are told that this node listens."""
+
+    brokers: Sequence[Address]
+    controllers: Sequence[Address]
+
+
+class Assembly:
+    """One node. `open`, then `start` on the loop; `stop` at the end."""
+
+    def __init__(
+        self, platform: Platform, values: BrokerValues, addresses: Addresses, give_up: Callable[[str], None]
+    ) -> None:
+        self._platform = platform
+        self.addresses = addresses
+        self._give_up = give_up
+        self.values = values
+        self.node_id = values.integer("node.id")
+        self.roles = roles_of(values)
+        self.store = LogStore(
+            values.listing("log.dirs"), platform.world, values.integer("num.recovery.threads.per.data.dir")
+        )
+        self.cluster_id = ""
+        self.broker: Broker | None = None
+        self.server: ControllerServer | None = None
+        self._controller: Controller | None = None
+        self._loader: ImageLoader | None = None
+        self._quorum: QuorumNode | None = None
+
+    @property
+    def quorum(self) -> QuorumNode:
+        assert self._quorum is not None, "open comes first"
+        return self._quorum
+
+    @property
+    def loader(self) -> ImageLoader:
+        assert self._loader is not None, "open comes first"
+        return self._loader
+
+    # --- the start ---
+
+    def open(self) -> None:
+        """Claim the directories and read the metadata. Blocking.
+
+        Raises StartFailure, UnusableDirectory, NoUsableDirectory, StorageFailure, UnreadableMetadata, BadQuorumState.
+        """
+        values = self.values
+        loop, world, threads, links = self._platform
+        if not stands_alone(values) and not is_formatted(world.disk, values):
+            raise StartFailure(
+                f"{metadata_directory(values)} belongs to no cluster yet; prepare it with 'ottla format --config FILE "
+                "--cluster-id ID', with the same id on every node."
+            )
+        self.cluster_id = self.store.open(self.node_id)
+        self._loader = ImageLoader(self.cluster_id)
+        controller = self.addresses.controllers[0] if self.addresses.controllers else None
+        identity = quorum_identity(values, self.cluster_id, self.store.directories[0].identity, controller)
+        events: ImageLoader | Controller = self._loader
+        if self.roles.controller:
+            events = self._controller = Controller(self._loader, self.node_id, values, world)
+        place = QuorumPlace(
+            loop, world, lambda work: loop.run_in_executor(threads, work), metadata_log_directory(values)
+        )
+        self._quorum = QuorumNode(place, identity, QuorumSettings.of(values), links, events)
+        if self._controller is not None:
+            self._controller.attach(self._quorum)
+            self.server = ControllerServer(
+                ServerPlace(loop, threads, links),
+                self.node_id,
+                self._controller,
+                self._quorum,
+                connection_limits(values),
+                Limits(values.integer("socket.request.max.bytes"), values.integer("queued.max.requests")),
+            )
+        self._quorum.open()
+
+    async def start(self) -> None:
+        """Agree with the others, load the logs, and serve once the controller counts on this broker.
+
+        Raises CannotRegister, ControllerUnavailable, and what loading raises.
+        """
+        self.quorum.start()
+        if not self.roles.broker:
+            return
+        channel = ControllerChannel(self.loader, self.quorum, self._platform.links, self._controller)
+        broker = Broker(self._platform, self.node_id, self.values, self.store, channel, self._give_up)
+        await self._register(broker)
+        # Only now is it certain that nothing is missing in the image: a log that it does not know is not wanted.
+        await self._platform.loop.run_in_executor(self._platform.threads, self._load, self.loader.image)
+        self.broker = broker
+        broker.start()
+        await broker.lifecycle.serve()
+
+    async def _register(self, broker: Broker) -> None:
+        """However long it takes until a majority of the voters is there."""
+        patience = self.values.integer("initial.broker.registration.timeout.ms") / 1000
+        deadline = self._platform.loop.time() + patience
+        while True:
+            try:
+                await broker.lifecycle.register(self._presence())
+                return
+            except ControllerUnavailable as problem:
+                if self._platform.loop.time() >= deadline:
+                    raise
+                logger.info("waits for the quorum, a majority of its voters has to be there: %s", problem)
+
+    def _presence(self) -> Presence:
+        rack = self.values.get("broker.rack")
+        return Presence(
+            incarnation_id=self._platform.world.random.identity(),
+            listeners={address.name: (address.host, address.port) for address in self.addresses.brokers},
+            rack=None if rack is None else str(rack),
+            directories=tuple(directory.identity for directory in self.store.live),
+            previous_epoch=self.store.last_epoch,
+        )
+
+    def _load(self, image: ClusterImage) -> None:
+        """Open every log of the data directories. Blocking."""
+        made: dict[tuple[tuple[str, str], ...], LogSettings] = {}
+
+        def settings_of(name: TopicPartition) -> LogSettings:
+            overrides = image.config(ResourceType.TOPIC, name.topic)
+            key = tuple(sorted(overrides.items()))
+            if key not in made:
+                made[key] = LogSettings.from_values(self.values.topic_values(overrides))
+            return made[key]
+
+        def is_stray(name: TopicPartition, topic_id: TopicId | None) -> bool:
+            topic = image.topics.get(name.topic)
+            if topic is None or name.partition >= len(topic.partitions):
+                return True
+            if topic_id is not None and topic_id != topic.topic_id:
+                return True
+            return self.node_id not in topic.partitions[name.partition].replicas
+
+        clock = self._platform.world.clock
+        told = clock.monotonic()
+
+        def progress(done: int, total: int) -> None:
+            nonlocal told
+            now = clock.monotonic()
+            if now - told >= PROGRESS_SECONDS:
+                told = now
+                logger.info("loaded %d of %d logs", done, total)
+
+        self.store.load(settings_of, is_stray=is_stray, progress=progress)
+
+    # --- the end ---
+
+    async def stop(self) -> None:
+        """Leave, stop serving, and close everything."""
+        if self.broker is not None:
+            await self.broker.lifecycle.leave()
+            await self.broker.stop()
+        await self.quorum.stop()
+        if self.server is not None:
+            await self.server.stop()
+        self.quorum.close()
+        if self.broker is None:
+            self.release()
+
+    def release(self) -> None:
+        """Let the directories go without a word: after a start that failed."""
+        self.store.release()
