@@ -34,12 +34,14 @@ class Network:
         self._thread.start()
         self._open: dict[tuple[int, int], asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
 
     def proxy(self, node: int, target: int) -> int:
         """The port at which the listener `target` of this node is reached from now on."""
 
         async def listen() -> int:
             server = await asyncio.start_server(lambda reader, writer: self._carry(node, target, reader, writer), HOST)
+            self._servers.append(server)
             port: int = server.sockets[0].getsockname()[1]
             return port
 
@@ -67,6 +69,8 @@ class Network:
 
     def close(self) -> None:
         async def end() -> None:
+            for server in self._servers:
+                server.close()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
