@@ -21,7 +21,7 @@ class Rules(NamedTuple):
     """What the settings say of a topic."""
 
     least_in_sync: int
-    """min.insync.replicas, at most the number of replicas."""
+    """min.insync.replicas; a partition with fewer replicas needs them all."""
     unclean: bool
     """Whether a replica that lacks records may lead when no other can."""
     eligible: bool
@@ -44,7 +44,7 @@ class PartitionChange:
         self.prefer_first = False
         """Whether the first replica takes over from a leader that still can lead."""
         self.unclean = rules.unclean
-        self._may_lead = may_lead
+        self.may_lead = may_lead
         self._rules = rules
         self._eligible: Sequence[int] = partition.eligible
 
@@ -98,7 +98,7 @@ class PartitionChange:
             self.adding = self.removing = ()
 
     def _still_eligible(self) -> Sequence[int]:
-        if not self._rules.eligible or len(self.in_sync) >= self._rules.least_in_sync:
+        if not self._rules.eligible or len(self.in_sync) >= min(self._rules.least_in_sync, len(self.replicas)):
             return ()
         # Nothing is acknowledged below the least number, so whoever was in sync then still has all that ever was.
         before = self.partition
@@ -116,15 +116,15 @@ class PartitionChange:
         if self.prefer_first:
             candidates.insert(0, self.replicas[0])
         for replica in candidates:
-            if self._has_everything(replica) and self._may_lead(replica):
+            if self._has_everything(replica) and self.may_lead(replica):
                 return replica, True
         if self._rules.eligible and not self.in_sync and not self._eligible and len(before.last_known) == 1:
             (last,) = before.last_known
-            if last in self.replicas and self._may_lead(last):
+            if last in self.replicas and self.may_lead(last):
                 return last, False
         if self.unclean:
             for replica in self.replicas:
-                if self._may_lead(replica):
+                if self.may_lead(replica):
                     return replica, False
         return NO_LEADER, True
 

@@ -87,7 +87,7 @@ def rules_of(topic: TopicImage, place: Place) -> Rules:
     overrides = place.image.config(ResourceType.TOPIC, topic.name)
     least = int(overrides[MIN_IN_SYNC]) if MIN_IN_SYNC in overrides else place.values.integer(MIN_IN_SYNC)
     return Rules(
-        min(least, len(topic.partitions[0].replicas)),
+        least,
         may_be_unclean(topic.name, place.image, place.values),
         place.image.features.get(ELIGIBLE_LEADERS, 0) > 0,
     )

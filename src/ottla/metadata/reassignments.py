@@ -105,13 +105,14 @@ def _cancel(found: Found, elector: Elector) -> Refusal | None:
     change.in_sync = [replica for replica in partition.in_sync if replica not in partition.adding]
     change.adding = change.removing = ()
     if partition.in_sync and not change.in_sync:
-        if not change.unclean:
+        # Only the new replicas have everything: going back means to lose some of it.
+        if not change.unclean or not any(change.may_lead(replica) for replica in change.replicas):
             message = (
                 f"Unable to revert partition assignment for {topic.name}:{number} because it would require an "
                 "unclean leader election."
             )
             return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        change.in_sync = change.replicas[:1]
+        change.lost_records = partition.replicas
     elector.decide(found, change)
     return None
 
