@@ -84,6 +84,7 @@ class Controller:
         self._heartbeats = Heartbeats(intervals.session)
         self._chores = Chores(self, self._heartbeats, world.clock, intervals)
         self._attached: tuple[Quorum, Ledger] | None = None
+        self._when_leading: list[Callable[[], None]] = []
 
     def attach(self, quorum: Quorum) -> None:
         """Where decisions go. The quorum in turn is made with this object as its events."""
@@ -117,6 +118,10 @@ class Controller:
         """Hear of every change from here on; `image` is what came before."""
         self._loader.subscribe(subscriber)
 
+    def when_leading(self, began: Callable[[], None]) -> None:
+        """Hear each time this node begins to decide."""
+        self._when_leading.append(began)
+
     # --- what the quorum tells ---------------------------------------------------------------------------------------
 
     def committed(self, batches: Sequence[Stored]) -> None:
@@ -139,6 +144,8 @@ class Controller:
         if not self.image.features:
             self.carry_out(self._first_facts, "a new cluster begins")
         self._chores.start()
+        for began in self._when_leading:
+            began()
 
     def stopped_leading(self, epoch: int) -> None:
         logger.info("this node is no longer the controller of epoch %d", epoch)

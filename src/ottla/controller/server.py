@@ -106,6 +106,7 @@ class ControllerServer:
         self.dispatcher = _ServerDispatcher(self, limits)
         self._looking: asyncio.Task[None] | None = None
         self._look_again = False
+        controller.when_leading(self.look_for_lost_brokers)
 
     def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         future = self._threads.submit(work)
