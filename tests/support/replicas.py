@@ -97,7 +97,7 @@ class _Face:
 class Replicas:
     """Some brokers and a client."""
 
-    def __init__(self, count: int = 3, seed: int = 1, racks: bool = False, **settings: str) -> None:
+    def __init__(self, count: int = 3, seed: int = 1, racks: bool = False, settings: Mapping[str, str] = {}) -> None:
         self.random = Random(seed)
         self.scheduler = Scheduler(self.random)
         self.network = Network(self.scheduler)
@@ -145,7 +145,10 @@ class Replicas:
             broker.start()
 
         self.scheduler.complete(loop, start(), 1)
-        self.network.listen(PORT, loop, lambda socket, peer: broker.accept(cast(Any, socket), peer, "PLAINTEXT"))
+        accept = broker.connections.accept
+        self.network.listen(
+            PORT, loop, lambda socket, peer: accept(cast(Any, socket), peer, "PLAINTEXT", broker.dispatcher)
+        )
         return broker
 
     def _give_up(self, reason: str) -> None:

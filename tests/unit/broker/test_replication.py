@@ -210,7 +210,7 @@ def test_a_follower_that_starts_empty_begins_where_its_leader_begins(three: Repl
 
 
 def test_a_client_is_sent_to_the_replica_in_its_rack_and_reads_there_what_is_committed() -> None:
-    three = Replicas(racks=True, **{"replica.selector.class": RACK_AWARE})
+    three = Replicas(racks=True, settings={"replica.selector.class": RACK_AWARE})
     three.create([1, 2, 3])
     three.complete(three.produce(1, b"one"))
     three.run(1)
