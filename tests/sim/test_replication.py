@@ -277,8 +277,10 @@ class Controller:
             self.tell(node, state)
 
     def tell(self, node: Node, state: State) -> None:
+        """Nodes follow the state from their registration on: before it, it may be about a life with a longer log."""
         life = node.life
-        self.story.after(self.story.delay(), lambda: node.hear(state) if node.alive and node.life == life else None)
+        if self.epochs.get(node.id) == life:
+            self.story.after(self.story.delay(), lambda: node.hear(state) if node.alive and node.life == life else None)
 
     def elect(self, in_sync: tuple[int, ...], eligible: frozenset[int], avoid: int = NOBODY) -> None:
         leader = next((node for node in in_sync if node in self.unfenced and node != avoid), NOBODY)
