@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,8 @@ from ottla.log.producers import EndMarker
 from ottla.log.settings import LogSettings
 from support.workbench import Workbench
 
+HERE = 1
+Told = Callable[[Mapping[TopicPartition, ErrorCode]], None]
 MARKER = EndMarker(7, 3, 0, True, 2)
 
 
@@ -39,20 +41,28 @@ class Handle(asyncio.TimerHandle):
 
 
 class Story:
-    """Clock, loop and flusher in one, moved by the test; `answers` is what partitions say, one after another."""
+    """Clock, loop and the way to partitions in one, moved by the test.
+
+    `answers` is what partitions say, one after another; `leaders` says who leads them (this broker, unless told).
+    """
+
+    node_id = HERE
 
     def __init__(self, path: Path) -> None:
         self.seconds = 0.0
         self.cost = 0.0
         self.handles: list[Handle] = []
-        self.flushes: list[tuple[Sequence[Partition], Callable[[ErrorCode], None]]] = []
+        self.unsafe = False
+        self.waiting: list[tuple[Sequence[tuple[Partition, int]], Callable[[ErrorCode], None]]] = []
         self.answers: dict[TopicPartition, list[ErrorCode]] = {}
+        self.leaders: dict[TopicPartition, int | None] = {}
+        self.sent: list[tuple[int, list[TopicPartition], Told]] = []
         self.told: list[TopicPartition] = []
         self.completed: Counter[str] = Counter()
         self.stored = True
         self._log = Workbench(path, LogSettings()).load()
-        self.clock = self.loop = self.flusher = self
-        self.endings = Endings(self, self.write, self.complete)
+        self.clock = self.loop = self
+        self.endings = Endings(self, self, self.complete)
 
     def now_ms(self) -> int:
         return int(self.seconds * 1000)
@@ -67,10 +77,20 @@ class Story:
         self.handles.append(Handle(self.seconds + delay, callback))
         return self.handles[-1]
 
-    def when_flushed(self, partitions: Sequence[Partition], done: Callable[[ErrorCode], None], /) -> None:
-        self.flushes.append((partitions, done))
+    def when_safe(self, places: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None], /) -> None:
+        if self.unsafe:
+            self.waiting.append((places, done))
+        else:
+            done(ErrorCode.NONE)
 
-    def write(self, name: TopicPartition, marker: EndMarker) -> Partition | ErrorCode:
+    def leader_of(self, name: TopicPartition, /) -> int | None:
+        return self.leaders.get(name, HERE)
+
+    def send(self, broker_id: int, marker: EndMarker, names: Sequence[TopicPartition], done: Told, /) -> None:
+        assert marker == MARKER
+        self.sent.append((broker_id, list(names), done))
+
+    def write(self, name: TopicPartition, marker: EndMarker, /) -> Partition | ErrorCode:
         assert marker == MARKER
         self.seconds += self.cost
         self.told.append(name)
@@ -95,9 +115,6 @@ class Story:
             if not handle.gone:
                 handle.callback()
         return len(due)
-
-    def flush_each_message(self) -> None:
-        self._log.settings = LogSettings(flush_messages=0)
 
 
 def at(index: int) -> TopicPartition:
@@ -135,17 +152,60 @@ def test_a_large_transaction_lets_others_have_their_turn(story: Story) -> None:
     assert len(story.told) == 8
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-    ],
-)
-def test_a_partition_that_is_gone_or_knows_better_does_not_hold_the_others_up(story: Story, error: ErrorCode) -> None:
+@pytest.mark.parametrize("error", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED])
+def test_a_partition_that_knows_better_does_not_hold_the_others_up(story: Story, error: ErrorCode) -> None:
     story.answers[at(1)] = [error]
     story.end("a", 0, 1)
+    assert story.completed == {"a": 1}
+
+
+def test_a_partition_that_is_gone_needs_no_marker(story: Story) -> None:
+    story.leaders[at(1)] = None
+    story.end("a", 0, 1)
+    assert story.completed == {"a": 1}
+    assert story.told == [at(0)]
+
+
+def test_each_broker_is_asked_for_its_own_partitions(story: Story) -> None:
+    story.leaders |= {at(1): 2, at(2): 3, at(3): 2}
+    story.end("a", 0, 1, 2, 3)
+    assert story.told == [at(0)]
+    assert {broker: set(names) for broker, names, _ in story.sent} == {2: {at(1), at(3)}, 3: {at(2)}}
+    for _, _, done in story.sent:
+        assert story.completed == {}
+        done({})
+    assert story.completed == {"a": 1}
+
+
+def test_what_another_broker_could_not_write_goes_to_the_next_leader(story: Story) -> None:
+    story.leaders |= {at(0): 2, at(1): 2}
+    story.end("a", 0, 1)
+    ((_, _, done),) = story.sent
+    story.leaders[at(1)] = 3
+    done({at(1): ErrorCode.NOT_LEADER_OR_FOLLOWER})
+    story.run(RETRY_SECONDS)
+    assert [(broker, names) for broker, names, _ in story.sent[1:]] == [(3, [at(1)])]
+    story.sent[1][2]({})
+    assert story.completed == {"a": 1}
+
+
+def test_a_partition_without_a_leader_is_waited_for(story: Story) -> None:
+    story.leaders[at(0)] = -1
+    story.end("a", 0)
+    story.run(RETRY_SECONDS)
+    assert story.completed == {}
+    story.leaders[at(0)] = HERE
+    story.run(RETRY_SECONDS)
+    assert story.completed == {"a": 1}
+
+
+def test_a_broker_that_does_not_know_a_partition_yet_is_asked_again(story: Story) -> None:
+    story.leaders[at(0)] = 2
+    story.end("a", 0)
+    story.sent.pop()[2]({at(0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+    story.run(RETRY_SECONDS)
+    assert story.completed == {}
+    story.sent.pop()[2]({})
     assert story.completed == {"a": 1}
 
 
@@ -172,24 +232,24 @@ def test_what_cannot_be_stored_as_complete_is_tried_again(story: Story) -> None:
     assert story.told == [at(0)]
 
 
-def test_where_markers_are_flushed_completion_waits_for_that(story: Story) -> None:
-    story.flush_each_message()
+def test_completion_waits_until_the_markers_are_safe(story: Story) -> None:
+    story.unsafe = True
     story.end("a", 0, 1)
     assert story.completed == {}
-    ((partitions, done),) = story.flushes
-    assert len(partitions) == 2
+    ((places, done),) = story.waiting
+    assert len(places) == 2
     done(ErrorCode.NONE)
     assert story.completed == {"a": 1}
 
 
-def test_a_failed_flush_is_followed_by_another_try(story: Story) -> None:
-    story.flush_each_message()
+def test_markers_that_do_not_become_safe_are_written_again(story: Story) -> None:
+    story.unsafe = True
     story.end("a", 0)
-    story.flushes[0][1](ErrorCode.KAFKA_STORAGE_ERROR)
+    story.waiting[0][1](ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert story.completed == {}
     story.run(RETRY_SECONDS)
     assert story.told == [at(0), at(0)]
-    story.flushes[1][1](ErrorCode.NONE)
+    story.waiting[1][1](ErrorCode.NONE)
     assert story.completed == {"a": 1}
 
 
@@ -203,4 +263,5 @@ def test_after_the_stop_nothing_happens(story: Story) -> None:
     story.run(10 * RETRY_SECONDS)
     story.end("c", 3)
     assert len(story.told) == told
+    assert story.sent == []
     assert story.completed == {}

@@ -1,0 +1,258 @@
+"""Coordinators over internal partitions that are replicated and move: nothing that was answered is lost by a move.
+
+Three brokers as real nodes run them, on a seeded world; the test decides who leads what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.base.vocabulary import TopicPartition
+from ottla.client.errors import BrokerError, ClientError
+from ottla.sim.client import Member, Producer, Session
+from ottla.transactions.state import State
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from support.broker_worlds import BrokerWorld
+
+T = TypeVar("T")
+
+STATE = TopicPartition("__transaction_state", 0)
+OFFSETS = TopicPartition("__consumer_offsets", 0)
+DATA = [TopicPartition("topic", index) for index in range(3)]
+LAYOUT = {
+    "__transaction_state": [[1, 2, 3]],
+    "__consumer_offsets": [[2, 3, 1]],
+    "topic": [[1, 2, 3], [2, 3, 1], [3, 1, 2]],
+}
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "min.insync.replicas": "2"}
+NOBODY = Member("", -1)
+FINAL = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE}
+
+
+@pytest.fixture
+def world() -> Iterator[BrokerWorld]:
+    made = BrokerWorld(LAYOUT, settings=SETTINGS)
+    yield made
+    made.close()
+
+
+async def patiently(step: Callable[[], Awaitable[T]]) -> T:
+    """As clients do: again, until it works or cannot work."""
+    for _ in range(200):
+        try:
+            return await step()
+        except BrokerError as problem:
+            if problem.code in FINAL:
+                raise
+        except ClientError:
+            pass
+        await asyncio.sleep(0.05)
+    return await step()
+
+
+async def read(session: Session, name: TopicPartition) -> list[bytes]:
+    """What readers of committed records see, to the end."""
+    values: list[bytes] = []
+    offset = 0
+    while True:
+        seen = await patiently(lambda: session.fetch(name, offset, committed=True, wait_ms=1))
+        values += [record.value or b"" for record in seen.records]
+        if seen.next_offset == offset:
+            return values
+        offset = seen.next_offset
+
+
+async def expect(session: Session, *values: bytes) -> None:
+    """Readers of every partition come to see exactly these."""
+    for name in DATA:
+        for _ in range(200):
+            seen = await read(session, name)
+            if len(seen) >= len(values):
+                break
+            await asyncio.sleep(0.05)
+        assert seen == list(values), name
+
+
+async def write(session: Session, producer: Producer, *values: bytes, sequence: int = 0) -> None:
+    """The same values to every partition, in the producer's transaction."""
+    if not producer.implicit:
+        await patiently(lambda: session.add_partitions(producer, DATA))
+    for name in DATA:
+        await patiently(lambda name=name: session.produce(name, values, producer, sequence, 3.0))  # type: ignore[misc]
+
+
+def open_anywhere(world: BrokerWorld) -> bool:
+    """Whether a leader still knows of an open transaction."""
+    for name in DATA:
+        leader = world.nodes[world.image.topics[name.topic].partitions[name.partition].leader]
+        partition = leader.broker.partitions.get(name)
+        assert partition is not None
+        assert partition.log is not None
+        if not partition.log.producers.stable:
+            return True
+    return False
+
+
+def joining(member_id: str = "") -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="group",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=30_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol("range", b"")],
+    )
+
+
+@pytest.mark.parametrize("implicit", [False, True])
+def test_a_transaction_ends_in_partitions_of_all_brokers(world: BrokerWorld, implicit: bool) -> None:
+    async def story(session: Session) -> None:
+        producer = await patiently(lambda: session.init_producer("id", 60_000, implicit=implicit))
+        await write(session, producer, b"a", b"b")
+        if not implicit:
+            await session.add_offsets(producer, "group")
+        await patiently(lambda: session.commit_in_transaction(producer, "group", DATA[0], 7))
+        assert await read(session, DATA[1]) == []
+        await session.end(producer, commit=True)
+        await expect(session, b"a", b"b")
+        found = await patiently(lambda: session.committed("group", DATA[:1], NOBODY))
+        assert found == {0: 7}
+
+    world.run(story)
+    assert not open_anywhere(world)
+
+
+@pytest.mark.parametrize("implicit", [False, True])
+@pytest.mark.parametrize("commit", [False, True])
+def test_a_transaction_goes_on_with_the_next_coordinator(world: BrokerWorld, implicit: bool, commit: bool) -> None:
+    async def story(session: Session) -> None:
+        producer = await patiently(lambda: session.init_producer("id", 60_000, implicit=implicit))
+        await write(session, producer, b"a")
+        world.move(STATE, 2)
+        await write(session, producer, b"b", sequence=1)
+        world.move(STATE, 3)
+        await patiently(lambda: session.end(producer, commit=commit))
+        await expect(session, *([b"a", b"b"] if commit else []))
+
+    world.run(story)
+    world.scheduler.run_for(5.0)
+    assert not open_anywhere(world)
+
+
+def test_an_end_that_was_answered_is_told_by_the_next_coordinator(world: BrokerWorld) -> None:
+    async def story(session: Session) -> None:
+        producer = await patiently(lambda: session.init_producer("id", 60_000, implicit=True))
+        await write(session, producer, b"a")
+        for name in DATA:
+            world.move(name, -1)
+        await patiently(lambda: session.end(producer, commit=True))
+        world.move(STATE, 2)
+        await asyncio.sleep(1.0)
+        for name, leader in zip(DATA, (3, 1, 2), strict=True):
+            world.move(name, leader)
+        assert open_anywhere(world)
+        await expect(session, b"a")
+
+    world.run(story)
+    assert not open_anywhere(world)
+    shard = world.nodes[2].broker.transactions.shard("id")
+    assert not isinstance(shard, ErrorCode)
+    assert shard.machine.transactions["id"].state is State.COMPLETE_COMMIT
+
+
+def test_markers_follow_a_partition_to_its_next_leader(world: BrokerWorld) -> None:
+    async def story(session: Session) -> None:
+        producer = await patiently(lambda: session.init_producer("id", 60_000, implicit=True))
+        await write(session, producer, b"a")
+        world.move(DATA[1], -1)
+        await patiently(lambda: session.end(producer, commit=True))
+        # The others have their markers; the transaction is not over.
+        await asyncio.sleep(2.0)
+        shard = world.nodes[1].broker.transactions.shard("id")
+        assert not isinstance(shard, ErrorCode)
+        assert shard.machine.transactions["id"].state is State.PREPARE_COMMIT
+        world.move(DATA[1], 3)
+        await expect(session, b"a")
+
+    world.run(story)
+
+
+def test_a_coordinator_that_is_not_told_of_its_end_answers_nothing_that_is_lost(world: BrokerWorld) -> None:
+    """Its followers follow another by then, so what it decides is never committed."""
+
+    async def story(session: Session) -> None:
+        producer = await patiently(lambda: session.init_producer("id", 60_000, implicit=True))
+        await write(session, producer, b"a")
+        world.move(STATE, 2, late={1: 8.0})
+        await asyncio.sleep(0.5)
+        old = world.nodes[1].broker.transactions.shard("id")
+        assert not isinstance(old, ErrorCode), "it still believes that it leads"
+        with pytest.raises(ClientError):
+            await session.end(producer, commit=False)
+        await asyncio.sleep(9.0)
+        # The new coordinator knows nothing of the abort: the transaction is open and can be committed.
+        await patiently(lambda: session.end(producer, commit=True))
+        await expect(session, b"a")
+
+    world.run(story)
+
+
+def test_offsets_that_were_acknowledged_are_there_after_a_move(world: BrokerWorld) -> None:
+    async def story(session: Session) -> None:
+        for leader in (3, 1, 2, 3):
+            await patiently(lambda: session.commit("group", DATA[0], leader, NOBODY))
+            world.move(OFFSETS, leader)
+            found = await patiently(lambda: session.committed("group", DATA[:1], NOBODY))
+            assert found == {0: leader}
+
+    world.run(story)
+
+
+def test_an_offset_is_not_acknowledged_before_a_second_broker_has_it(world: BrokerWorld) -> None:
+    for other in (1, 3):
+        world.network.cut(f"node-{other}", "node-2")
+
+    async def story(session: Session) -> None:
+        with pytest.raises(ClientError):
+            await session.commit("group", DATA[0], 5, NOBODY)
+        # Nor is it told to readers.
+        with pytest.raises(ClientError):
+            await session.committed("group", DATA[:1], NOBODY)
+
+    world.run(story)
+
+
+def test_members_that_wait_for_a_rebalance_are_sent_to_the_next_coordinator(world: BrokerWorld) -> None:
+    async def story(session: Session) -> None:
+        first = await patiently(lambda: joined(session))
+        assert first.leader == first.member_id
+        waiting = asyncio.ensure_future(session.ask_group("group", joining(), JoinGroupResponse))
+        second = await waiting
+        assert second.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        waiting = asyncio.ensure_future(session.ask_group("group", joining(second.member_id), JoinGroupResponse))
+        await asyncio.sleep(1.0)
+        assert not waiting.done(), "the first member has not joined again"
+        world.move(OFFSETS, 3)
+        assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
+        session.lost_coordinator("group")
+        again = await patiently(lambda: joined(session))
+        assert again.error_code == ErrorCode.NONE
+
+    world.run(story)
+
+
+async def joined(session: Session) -> JoinGroupResponse:
+    """A new member, through both steps of it."""
+    answer = await session.ask_group("group", joining(), JoinGroupResponse)
+    if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        answer = await session.ask_group("group", joining(answer.member_id), JoinGroupResponse)
+    if answer.error_code:
+        session.lost_coordinator("group")
+        raise BrokerError(answer.error_code, "group")
+    return answer
