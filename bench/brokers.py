@@ -122,23 +122,10 @@ class Kafka(Broker):
             "transaction.state.log.min.isr=1\n"
         )
         arguments = ["format", "-t", "b3R0bGFiZW5jaDAwMDAwMQ", "-c", str(self.home / "server.properties")]
-        subprocess.run([*self._java("256m"), "kafka.tools.StorageTool", *arguments], check=True, capture_output=True)
+        subprocess.run([*java("256m"), "kafka.tools.StorageTool", *arguments], check=True, capture_output=True)
 
     def command(self) -> list[str]:
-        collector = ["-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"]
-        java = self._java(HEAP)
-        return [java[0], f"-Xms{HEAP}", *collector, *java[1:], "kafka.Kafka", str(self.home / "server.properties")]
-
-    @staticmethod
-    def _java(heap: str) -> list[str]:
-        jars = libraries()
-        return [
-            "java",
-            f"-Xmx{heap}",
-            f"-Dlog4j2.configurationFile={jars.parent / 'log4j2.properties'}",
-            "-cp",
-            f"{jars}/*",
-        ]
+        return kafka_command(self.home / "server.properties", HEAP)
 
 
 class Ottla(Broker):
@@ -149,6 +136,25 @@ class Ottla(Broker):
     def command(self) -> list[str]:
         program = Path(sys.executable).parent / "ottla"
         return [str(program), "serve", "--port", str(self.port), "--data", str(self.data)]
+
+
+def java(heap: str) -> list[str]:
+    """A virtual machine that knows Kafka's classes."""
+    jars = libraries()
+    return [
+        "java",
+        f"-Xmx{heap}",
+        f"-Dlog4j2.configurationFile={jars.parent / 'log4j2.properties'}",
+        "-cp",
+        f"{jars}/*",
+    ]
+
+
+def kafka_command(settings: Path, heap: str) -> list[str]:
+    """What starts a node of Kafka as its own script does."""
+    collector = ["-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"]
+    program, *rest = java(heap)
+    return [program, f"-Xms{heap}", *collector, *rest, "kafka.Kafka", str(settings)]
 
 
 def libraries() -> Path:

@@ -5,13 +5,23 @@ Owns: its command line and its printed numbers. Never knows: which broker answer
 
 import json
 import subprocess
+from typing import Protocol
 
-from bench.brokers import HERE, WORK, Broker
+from bench.brokers import HERE, WORK
 
 PROGRAM = WORK / "load"
 SOURCE = HERE / "load.c"
 
 Numbers = dict[str, float]
+
+
+class Driven(Protocol):
+    """A broker or a cluster."""
+
+    @property
+    def address(self) -> str: ...
+
+    def cpu_seconds(self) -> float: ...
 
 
 def build() -> None:
@@ -20,7 +30,7 @@ def build() -> None:
         subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-o", str(PROGRAM), str(SOURCE), "-lrdkafka"], check=True)
 
 
-def run(broker: Broker, mode: str, topic: str, count: int, size: int, *settings: str) -> Numbers:
+def run(broker: Driven, mode: str, topic: str, count: int, size: int, *settings: str) -> Numbers:
     """Run one load; its numbers, and the broker's CPU seconds meanwhile as `broker_cpu`."""
     before = broker.cpu_seconds()
     done = subprocess.run(

@@ -1,6 +1,7 @@
 """`python -m bench.run`: ottla and Apache Kafka side by side on this machine.
 
---only start,load,…                 the parts to run (all): start, load, groups, transactions, restart, scaling
+--only start,load,…                 the parts to run (all): start, load, groups, transactions, cluster,
+                                    restart, scaling
 --starts N                          how many starts of each broker the medians are taken over (3)
 --gigabytes N                       how much data the restart and scaling parts write (5)
 --keep                              write the results to bench/results (printed only, otherwise)
@@ -16,10 +17,10 @@ import re
 import subprocess
 from typing import Any
 
-from bench import groups, load, report, restart, rounds, scaling, starts, transactions
+from bench import cluster, groups, load, report, restart, rounds, scaling, starts, transactions
 from bench.brokers import HERE, libraries
 
-PARTS = ("start", "load", "groups", "transactions", "restart", "scaling")
+PARTS = ("start", "load", "groups", "transactions", "cluster", "restart", "scaling")
 RESULTS = HERE / "results"
 
 
@@ -51,6 +52,8 @@ def main() -> None:
         results["groups"] = groups.measure(chosen.starts)
     if "transactions" in parts:
         results["transactions"] = transactions.measure(chosen.starts)
+    if "cluster" in parts:
+        results["cluster"] = cluster.measure(chosen.starts)
     if "restart" in parts:
         results["restart"] = {**restart.measure(chosen.gigabytes), "gigabytes": chosen.gigabytes}
     if "scaling" in parts:

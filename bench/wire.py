@@ -120,9 +120,11 @@ class Connection:
     def api_versions(self) -> None:
         self.ask(API_VERSIONS, 0, b"")
 
-    def create_topics(self, names: Iterable[str], partitions: int, settings: Mapping[str, str] | None = None) -> None:
+    def create_topics(
+        self, names: Iterable[str], partitions: int, settings: Mapping[str, str] | None = None, replicas: int = 1
+    ) -> None:
         configs = array(string(name) + string(value) for name, value in (settings or {}).items())
-        topics = array(string(name) + struct.pack(">ihi", partitions, 1, 0) + configs for name in names)
+        topics = array(string(name) + struct.pack(">ihi", partitions, replicas, 0) + configs for name in names)
         answer = self.ask(CREATE_TOPICS, 4, topics + struct.pack(">ib", 60_000, 0))
         (count,) = struct.unpack_from(">i", answer, 4)
         position = 8
