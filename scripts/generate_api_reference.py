@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ottla.broker.apis import SERVED, advertised_versions
+from ottla.controller.server import SERVED as SERVED_BY_CONTROLLERS
 from ottla.wire.apis import TABLE
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "apis.md"
@@ -19,6 +20,15 @@ first lines say what it does and where it differs.
 | --- | --- | --- |
 """
 
+CONTROLLERS = """
+## On the listeners of controllers
+
+Nodes talk to each other with these; tools that are told of a controller use some of them.
+
+| key | API | versions |
+| --- | --- | --- |
+"""
+
 MISSING = """
 ## Not served
 
@@ -29,26 +39,16 @@ ApiVersions that they are missing and do without or say so.
 | --- | --- | --- |
 """
 
-BETWEEN_NODES = "nodes talk to each other with it, and there is one node so far"
 SECURITY = "authentication, authorization and quotas come with a later version"
-CLUSTER = "clusters of several nodes come with a later version"
 SHARE = "share groups are not planned"
 STREAMS = "the streams protocol is not planned: stream processing on ottla is Spark"
 TELEMETRY = "clients' telemetry is not collected"
 
 REASONS = {
-    "AddRaftVoter": CLUSTER,
-    "AllocateProducerIds": BETWEEN_NODES,
+    "Envelope": "brokers hand requests to the controller as they are",
     "AlterClientQuotas": SECURITY,
-    "AlterPartition": BETWEEN_NODES,
-    "AlterPartitionReassignments": CLUSTER,
     "AlterReplicaLogDirs": "moving a log between directories comes with a later version",
     "AlterUserScramCredentials": SECURITY,
-    "AssignReplicasToDirs": BETWEEN_NODES,
-    "BeginQuorumEpoch": BETWEEN_NODES,
-    "BrokerHeartbeat": BETWEEN_NODES,
-    "BrokerRegistration": BETWEEN_NODES,
-    "ControllerRegistration": BETWEEN_NODES,
     "CreateAcls": SECURITY,
     "CreateDelegationToken": SECURITY,
     "DeleteAcls": SECURITY,
@@ -56,21 +56,12 @@ REASONS = {
     "DescribeClientQuotas": SECURITY,
     "DescribeDelegationToken": SECURITY,
     "DescribeUserScramCredentials": SECURITY,
-    "ElectLeaders": CLUSTER,
-    "EndQuorumEpoch": BETWEEN_NODES,
-    "Envelope": BETWEEN_NODES,
     "ExpireDelegationToken": SECURITY,
-    "FetchSnapshot": BETWEEN_NODES,
     "GetTelemetrySubscriptions": TELEMETRY,
-    "ListPartitionReassignments": CLUSTER,
     "PushTelemetry": TELEMETRY,
-    "RemoveRaftVoter": CLUSTER,
     "RenewDelegationToken": SECURITY,
     "SaslAuthenticate": SECURITY,
     "SaslHandshake": SECURITY,
-    "UnregisterBroker": CLUSTER,
-    "UpdateRaftVoter": BETWEEN_NODES,
-    "Vote": BETWEEN_NODES,
 }
 
 
@@ -90,9 +81,12 @@ def text() -> str:
         if key in SERVED:
             first, last = advertised_versions(api)
             served.append(f"| {key} | {api.name} | {first} to {last} |\n")
-        else:
+        elif key not in SERVED_BY_CONTROLLERS:
             missing.append(f"| {key} | {api.name} | {reason(api.name)} |\n")
-    return HEAD + "".join(served) + MISSING + "".join(missing)
+    between = [
+        f"| {key} | {api.name} | {api.first} to {api.last} |\n" for key, api in sorted(SERVED_BY_CONTROLLERS.items())
+    ]
+    return HEAD + "".join(served) + CONTROLLERS + "".join(between) + MISSING + "".join(missing)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from ottla.net.connection import Connection, Deferred
+from ottla.net.connection import Connection, Deferred, Shared
 from ottla.net.gather import PageCache
 from ottla.net.intake import Intake
 from ottla.net.vigil import Vigil
@@ -51,9 +51,8 @@ class Client:
         self.socket.setblocking(False)
         self.loop = asyncio.get_running_loop()
         self.intake = Intake(1 << 30)
-        self.connection = Connection(
-            ours, "test", "PLAINTEXT", self.loop, self.intake, cache or PageCache(), Vigil(self.loop), self.service
-        )
+        shared = Shared(self.loop, self.intake, cache or PageCache(), Vigil(self.loop))
+        self.connection = Connection(ours, "test", "PLAINTEXT", shared, self.service)
 
     def close(self) -> None:
         self.connection.drop("")

@@ -12,7 +12,7 @@ import socket
 from asyncio import AbstractEventLoop
 from collections import deque
 from struct import Struct
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ottla.log.segment import FileRange
 from ottla.net.gather import PageCache, Part, Progress, transmit, warm
@@ -42,6 +42,15 @@ class Service(Protocol):
     def in_thread(self, work: Any, done: Any) -> None:
         """Run `work()` in an I/O thread, then `done()` on the loop."""
         ...
+
+
+class Shared(NamedTuple):
+    """What all connections of a loop share."""
+
+    loop: AbstractEventLoop
+    intake: Intake
+    cache: PageCache
+    vigil: Vigil
 
 
 class Deferred:
@@ -93,23 +102,17 @@ class Connection:
         accepted: socket.socket,
         peer: str,
         listener: str,
-        loop: AbstractEventLoop,
-        intake: Intake,
-        cache: PageCache,
-        vigil: Vigil,
+        shared: Shared,
         service: Service,
     ) -> None:
         self._socket = accepted
         self.peer = peer
         self.listener = listener
-        self._loop = loop
-        self._intake = intake
-        self._cache = cache
-        self._vigil = vigil
+        self._loop, self._intake, self._cache, self._vigil = shared
         self._service = service
         self.open = True
         self.state: Any = None  # what the broker remembers of this client
-        self.active_at = loop.time()
+        self.active_at = self._loop.time()
         self._rest = bytearray()
         self._frame: Buffer | None = None
         self._frame_size = 0
@@ -120,7 +123,7 @@ class Connection:
         self._corked = False
         self._reading = True
         self._writing = False
-        loop.add_reader(accepted.fileno(), self._readable)
+        self._loop.add_reader(accepted.fileno(), self._readable)
 
     # --- replies ---
 

@@ -9,7 +9,7 @@ import socket
 from asyncio import AbstractEventLoop
 from typing import NamedTuple
 
-from ottla.net.connection import Connection, Service
+from ottla.net.connection import Connection, Service, Shared
 from ottla.net.gather import PageCache
 from ottla.net.intake import Intake
 from ottla.net.vigil import Vigil
@@ -31,9 +31,7 @@ class Connections:
     def __init__(self, loop: AbstractEventLoop, limits: ConnectionLimits) -> None:
         self._loop = loop
         self.limits = limits
-        self._intake = Intake(limits.unfinished_bytes)
-        self._cache = PageCache()
-        self._vigil = Vigil(loop)
+        self._shared = Shared(loop, Intake(limits.unfinished_bytes), PageCache(), Vigil(loop))
         self._all: set[Connection] = set()
         self._per_address: dict[str, int] = {}
 
@@ -47,7 +45,7 @@ class Connections:
             logger.warning("refused a connection from %s: there are %d, %d of its address", peer, len(self._all), count)
             return
         self._per_address[peer] = count + 1
-        self._all.add(Connection(accepted, peer, listener, self._loop, self._intake, self._cache, self._vigil, service))
+        self._all.add(Connection(accepted, peer, listener, self._shared, service))
 
     def closed(self, connection: Connection, reason: str) -> None:
         self._all.discard(connection)
