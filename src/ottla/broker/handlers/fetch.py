@@ -87,10 +87,11 @@ class Fetch:
         self._results: list[FetchResult | None] = [None] * len(plan.wanted)
         self.place: Deferred | None = None
 
-    def read(self, start: int, stop: int) -> bool:
+    def read(self, start: int, stop: int, again: bool = False) -> bool:
         """Look into some of the partitions; says whether what was found so far is enough for an answer."""
         find = self._find
         follower = self._follower
+        arriving = follower and not again
         only_news = not self._plan.full
         results = self._results
         most = self._request.max_bytes
@@ -107,10 +108,10 @@ class Fetch:
             self._positions[partition.leading if follower else partition] = position
             if only_news and tracked is not None and _nothing_new(partition, wanted, tracked, follower):
                 results[position] = None
-                if follower:
+                if arriving:
                     self._note_progress(partition, wanted)
                 continue
-            result = self._look(partition, wanted, max(0, most - self._found), self._found == 0)
+            result = self._look(partition, wanted, max(0, most - self._found), arriving)
             if result.error in HINTED:
                 result = self._refused(topic, wanted, ErrorCode(result.error))
             results[position] = result
@@ -135,7 +136,7 @@ class Fetch:
     def wait(self) -> None:
         self._broker.waiting.park(self, self._positions, self._request.max_wait_ms / 1000)
 
-    def _look(self, partition: Partition, wanted: WantedPartition, limit: int, at_least_one: bool) -> FetchResult:
+    def _look(self, partition: Partition, wanted: WantedPartition, limit: int, arriving: bool) -> FetchResult:
         error = partition.fence(wanted.leader_epoch)
         if error != ErrorCode.NONE:
             return FetchResult(wanted.partition, error, -1, -1, -1)
@@ -152,7 +153,7 @@ class Fetch:
             if _diverges(known, wanted):
                 diverging = known
         if self._follower:
-            if diverging is None:
+            if arriving and diverging is None:
                 error = self._note_progress(partition, wanted)
                 if error != ErrorCode.NONE:
                     return FetchResult(wanted.partition, error, -1, -1, -1)
@@ -163,15 +164,10 @@ class Fetch:
                 return FetchResult(
                     wanted.partition, 0, log.high_watermark, log.last_stable_offset, start, preferred_replica=nearer
                 )
-        return self._read_log(log, wanted, limit, at_least_one, diverging)
+        return self._read_log(log, wanted, limit, diverging)
 
     def _read_log(
-        self,
-        log: PartitionLog,
-        wanted: WantedPartition,
-        limit: int,
-        at_least_one: bool,
-        diverging: tuple[int, int] | None,
+        self, log: PartitionLog, wanted: WantedPartition, limit: int, diverging: tuple[int, int] | None
     ) -> FetchResult:
         committed = self._request.read_committed and not self._follower
         high_watermark = log.high_watermark
@@ -180,7 +176,7 @@ class Fetch:
         found = None
         if diverging is None:
             try:
-                found = log.read(wanted.offset, min(wanted.max_bytes, limit), upper, at_least_one)
+                found = log.read(wanted.offset, min(wanted.max_bytes, limit), upper, self._found == 0)
             except StorageFailure as failure:
                 self._broker.storage_failed(failure)
                 found = ErrorCode.KAFKA_STORAGE_ERROR
@@ -228,7 +224,7 @@ class Fetch:
 
     def nudged(self, key: Hashable) -> bool:
         position = self._positions[key]
-        if not self.read(position, position + 1):
+        if not self.read(position, position + 1, again=True):
             return False
         self._complete()
         return True
@@ -237,7 +233,7 @@ class Fetch:
         # Whatever grew since the last look has nudged; only ranges found then may have been deleted meanwhile.
         for position, result in enumerate(self._results):
             if result is not None and result.length:
-                self.read(position, position + 1)
+                self.read(position, position + 1, again=True)
         self._complete()
 
 
