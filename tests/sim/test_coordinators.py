@@ -6,9 +6,7 @@ Three brokers as real nodes run them, on a seeded world; the test decides who le
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from random import Random
-from typing import Any, TypeVar
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,9 +16,7 @@ from ottla.client.errors import BrokerError, ClientError
 from ottla.sim.client import Member, Producer, Session
 from ottla.transactions.state import State
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from support.broker_worlds import BrokerWorld
-
-T = TypeVar("T")
+from support.broker_worlds import BrokerWorld, patiently, read_committed
 
 STATE = TopicPartition("__transaction_state", 0)
 OFFSETS = TopicPartition("__consumer_offsets", 0)
@@ -32,7 +28,6 @@ LAYOUT = {
 }
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "min.insync.replicas": "2"}
 NOBODY = Member("", -1)
-FINAL = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE}
 
 
 @pytest.fixture
@@ -42,37 +37,11 @@ def world() -> Iterator[BrokerWorld]:
     made.close()
 
 
-async def patiently(step: Callable[[], Awaitable[T]]) -> T:
-    """As clients do: again, until it works or cannot work."""
-    for _ in range(200):
-        try:
-            return await step()
-        except BrokerError as problem:
-            if problem.code in FINAL:
-                raise
-        except ClientError:
-            pass
-        await asyncio.sleep(0.05)
-    return await step()
-
-
-async def read(session: Session, name: TopicPartition) -> list[bytes]:
-    """What readers of committed records see, to the end."""
-    values: list[bytes] = []
-    offset = 0
-    while True:
-        seen = await patiently(lambda: session.fetch(name, offset, committed=True, wait_ms=1))
-        values += [record.value or b"" for record in seen.records]
-        if seen.next_offset == offset:
-            return values
-        offset = seen.next_offset
-
-
 async def expect(session: Session, *values: bytes) -> None:
     """Readers of every partition come to see exactly these."""
     for name in DATA:
         for _ in range(200):
-            seen = await read(session, name)
+            seen = await read_committed(session, name)
             if len(seen) >= len(values):
                 break
             await asyncio.sleep(0.05)
@@ -82,9 +51,9 @@ async def expect(session: Session, *values: bytes) -> None:
 async def write(session: Session, producer: Producer, *values: bytes, sequence: int = 0) -> None:
     """The same values to every partition, in the producer's transaction."""
     if not producer.implicit:
-        await patiently(lambda: session.add_partitions(producer, DATA))
+        await patiently(session.add_partitions, producer, DATA)
     for name in DATA:
-        await patiently(lambda name=name: session.produce(name, values, producer, sequence, 3.0))  # type: ignore[misc]
+        await patiently(session.produce, name, values, producer, sequence, 3.0)
 
 
 def open_anywhere(world: BrokerWorld) -> bool:
@@ -113,15 +82,15 @@ def joining(member_id: str = "") -> JoinGroupRequest:
 @pytest.mark.parametrize("implicit", [False, True])
 def test_a_transaction_ends_in_partitions_of_all_brokers(world: BrokerWorld, implicit: bool) -> None:
     async def story(session: Session) -> None:
-        producer = await patiently(lambda: session.init_producer("id", 60_000, implicit=implicit))
+        producer = await patiently(session.init_producer, "id", 60_000, implicit=implicit)
         await write(session, producer, b"a", b"b")
         if not implicit:
             await session.add_offsets(producer, "group")
-        await patiently(lambda: session.commit_in_transaction(producer, "group", DATA[0], 7))
-        assert await read(session, DATA[1]) == []
+        await patiently(session.commit_in_transaction, producer, "group", DATA[0], 7)
+        assert await read_committed(session, DATA[1]) == []
         await session.end(producer, commit=True)
         await expect(session, b"a", b"b")
-        found = await patiently(lambda: session.committed("group", DATA[:1], NOBODY))
+        found = await patiently(session.committed, "group", DATA[:1], NOBODY)
         assert found == {0: 7}
 
     world.run(story)
@@ -132,12 +101,12 @@ def test_a_transaction_ends_in_partitions_of_all_brokers(world: BrokerWorld, imp
 @pytest.mark.parametrize("commit", [False, True])
 def test_a_transaction_goes_on_with_the_next_coordinator(world: BrokerWorld, implicit: bool, commit: bool) -> None:
     async def story(session: Session) -> None:
-        producer = await patiently(lambda: session.init_producer("id", 60_000, implicit=implicit))
+        producer = await patiently(session.init_producer, "id", 60_000, implicit=implicit)
         await write(session, producer, b"a")
         world.move(STATE, 2)
         await write(session, producer, b"b", sequence=1)
         world.move(STATE, 3)
-        await patiently(lambda: session.end(producer, commit=commit))
+        await patiently(session.end, producer, commit=commit)
         await expect(session, *([b"a", b"b"] if commit else []))
 
     world.run(story)
@@ -147,11 +116,11 @@ def test_a_transaction_goes_on_with_the_next_coordinator(world: BrokerWorld, imp
 
 def test_an_end_that_was_answered_is_told_by_the_next_coordinator(world: BrokerWorld) -> None:
     async def story(session: Session) -> None:
-        producer = await patiently(lambda: session.init_producer("id", 60_000, implicit=True))
+        producer = await patiently(session.init_producer, "id", 60_000, implicit=True)
         await write(session, producer, b"a")
         for name in DATA:
             world.move(name, -1)
-        await patiently(lambda: session.end(producer, commit=True))
+        await patiently(session.end, producer, commit=True)
         world.move(STATE, 2)
         await asyncio.sleep(1.0)
         for name, leader in zip(DATA, (3, 1, 2), strict=True):
@@ -168,10 +137,10 @@ def test_an_end_that_was_answered_is_told_by_the_next_coordinator(world: BrokerW
 
 def test_markers_follow_a_partition_to_its_next_leader(world: BrokerWorld) -> None:
     async def story(session: Session) -> None:
-        producer = await patiently(lambda: session.init_producer("id", 60_000, implicit=True))
+        producer = await patiently(session.init_producer, "id", 60_000, implicit=True)
         await write(session, producer, b"a")
         world.move(DATA[1], -1)
-        await patiently(lambda: session.end(producer, commit=True))
+        await patiently(session.end, producer, commit=True)
         # The others have their markers; the transaction is not over.
         await asyncio.sleep(2.0)
         shard = world.nodes[1].broker.transactions.shard("id")
@@ -187,7 +156,7 @@ def test_a_coordinator_that_is_not_told_of_its_end_answers_nothing_that_is_lost(
     """Its followers follow another by then, so what it decides is never committed."""
 
     async def story(session: Session) -> None:
-        producer = await patiently(lambda: session.init_producer("id", 60_000, implicit=True))
+        producer = await patiently(session.init_producer, "id", 60_000, implicit=True)
         await write(session, producer, b"a")
         world.move(STATE, 2, late={1: 8.0})
         await asyncio.sleep(0.5)
@@ -197,7 +166,7 @@ def test_a_coordinator_that_is_not_told_of_its_end_answers_nothing_that_is_lost(
             await session.end(producer, commit=False)
         await asyncio.sleep(9.0)
         # The new coordinator knows nothing of the abort: the transaction is open and can be committed.
-        await patiently(lambda: session.end(producer, commit=True))
+        await patiently(session.end, producer, commit=True)
         await expect(session, b"a")
 
     world.run(story)
@@ -206,9 +175,9 @@ def test_a_coordinator_that_is_not_told_of_its_end_answers_nothing_that_is_lost(
 def test_offsets_that_were_acknowledged_are_there_after_a_move(world: BrokerWorld) -> None:
     async def story(session: Session) -> None:
         for leader in (3, 1, 2, 3):
-            await patiently(lambda: session.commit("group", DATA[0], leader, NOBODY))
+            await patiently(session.commit, "group", DATA[0], leader, NOBODY)
             world.move(OFFSETS, leader)
-            found = await patiently(lambda: session.committed("group", DATA[:1], NOBODY))
+            found = await patiently(session.committed, "group", DATA[:1], NOBODY)
             assert found == {0: leader}
 
     world.run(story)
@@ -230,7 +199,7 @@ def test_an_offset_is_not_acknowledged_before_a_second_broker_has_it(world: Brok
 
 def test_members_that_wait_for_a_rebalance_are_sent_to_the_next_coordinator(world: BrokerWorld) -> None:
     async def story(session: Session) -> None:
-        first = await patiently(lambda: joined(session))
+        first = await patiently(joined, session)
         assert first.leader == first.member_id
         waiting = asyncio.ensure_future(session.ask_group("group", joining(), JoinGroupResponse))
         second = await waiting
@@ -241,7 +210,7 @@ def test_members_that_wait_for_a_rebalance_are_sent_to_the_next_coordinator(worl
         world.move(OFFSETS, 3)
         assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
         session.lost_coordinator("group")
-        again = await patiently(lambda: joined(session))
+        again = await patiently(joined, session)
         assert again.error_code == ErrorCode.NONE
 
     world.run(story)

@@ -7,7 +7,8 @@ wants them to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar, cast
 
@@ -16,6 +17,7 @@ from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import TopicPartition
 from ottla.broker.broker import Broker, Platform
 from ottla.client.address import Address
+from ottla.client.errors import BrokerError, ClientError
 from ottla.client.links import NodeLinks
 from ottla.log.files import World
 from ottla.log.store import LogStore
@@ -46,6 +48,48 @@ CLUSTER_ID = "a-cluster-of-the-tests"
 BLOCK = 1_000
 DELAY = (0.0001, 0.002)
 """How long facts are under way to a broker."""
+RETRIES = 400
+PAUSE_SECONDS = 0.05
+AGAIN = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    ErrorCode.NETWORK_EXCEPTION,
+}
+
+
+async def patiently(step: Callable[..., Awaitable[T]], *arguments: Any, **named: Any) -> T:
+    """As clients do: again, until it works or cannot work."""
+    for _ in range(RETRIES):
+        try:
+            return await step(*arguments, **named)
+        except BrokerError as problem:
+            if problem.code not in AGAIN:
+                raise
+        except ClientError:
+            pass
+        await asyncio.sleep(PAUSE_SECONDS)
+    raise AssertionError("it does not come to an end")
+
+
+async def read_committed(session: Session, name: TopicPartition) -> list[bytes]:
+    """What readers of committed records see, to the end."""
+    values: list[bytes] = []
+    offset = 0
+    while True:
+        seen = await patiently(session.fetch, name, offset, committed=True, wait_ms=1)
+        values += [record.value or b"" for record in seen.records]
+        if seen.next_offset == offset:
+            return values
+        offset = seen.next_offset
 
 
 class Metadata:
