@@ -30,7 +30,7 @@ class Elections(State):
 
     def _campaign(self, now: float) -> None:
         """Nobody leads, or the leader is silent: ask whether an election is worth it."""
-        assert self.is_voter
+        assert self.may_campaign
         if self.voters.only(self.key):
             self._become_candidate(now)
             return
@@ -149,7 +149,7 @@ class Elections(State):
             self._become_unattached(request.epoch, now)
         if not self._is_me(request.voter) or not self.identity.can_vote:
             return Voted(ErrorCode.INVALID_VOTER_KEY, self.believed)
-        if not self._grants(request):
+        if not self._grants(request, now):
             return Voted(ErrorCode.NONE, self.believed)
         if not request.pre_vote and self.voted is None:
             self._become_unattached(self.epoch, now)
@@ -157,11 +157,12 @@ class Elections(State):
             self._save()
         return Voted(ErrorCode.NONE, self.believed, granted=True)
 
-    def _grants(self, request: Vote) -> bool:
+    def _grants(self, request: Vote, now: float) -> bool:
         if self.log.is_newer_than(request.log_end) or self.role is Role.LEADER:
             return False
         if request.pre_vote:
-            return self.role is not Role.FOLLOWER or self._suspected or not self._heard_leader
+            well = now - self._heard_at < self.timing.fetch_timeout and not self._suspected
+            return self.role is not Role.FOLLOWER or not well
         if self.voted is not None:
             return self.voted == request.candidate
         return self.leader_id < 0

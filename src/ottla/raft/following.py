@@ -111,18 +111,23 @@ class Following(Elections):
         self._fetching = None
         if answer.error != ErrorCode.NONE or self.role is not Role.FOLLOWER or request.epoch != self.epoch:
             self._fetch_at = now + self._pace()
+            if answer.error == ErrorCode.NOT_LEADER_OR_FOLLOWER and self.role is Role.FOLLOWER:
+                # The leader itself says so: it has resigned, or begun anew and forgotten.
+                self._suspect_leader(now, self._drawn(NOTICE))
             return
-        self._heard_leader = True
+        self._heard_at = now
         self._failures = 0
         self._expect_leader(now)
         if answer.diverging is not None:
             self._cut_back(answer.diverging)
         elif answer.snapshot is not None:
             self._pull = _Pull(answer.snapshot, 0)
-        elif answer.entries:
-            self.log.append(answer.entries)
-            self._emit(WriteEntries(answer.entries))
-        self._advance(min(answer.high_watermark, self.log.end_offset))
+        else:
+            if answer.entries:
+                self.log.append(answer.entries)
+                self._emit(WriteEntries(answer.entries))
+            # Only here the two logs are known to agree up to the end of ours.
+            self._advance(min(answer.high_watermark, self.log.end_offset))
         if answer.entries and self.identity.can_vote:
             # The next fetch says that they are stored; a replica that never votes is not counted on.
             self._emit(Sync())
@@ -154,7 +159,7 @@ class Following(Elections):
             self._pull = None
             self._fetch_at = now + self._pace()
             return
-        self._heard_leader = True
+        self._heard_at = now
         self._expect_leader(now)
         self._emit(KeepPortion(answer))
         position = answer.position + size
@@ -225,7 +230,7 @@ class Following(Elections):
             return Answered(ErrorCode.INVALID_REQUEST, self.believed)
         if request.epoch > self.epoch:
             self._become_unattached(request.epoch, now)
-        if self.role in (Role.FOLLOWER, Role.UNATTACHED) and self.is_voter:
+        if self.role in (Role.FOLLOWER, Role.UNATTACHED) and self.may_campaign:
             places = [place for place, key in enumerate(request.successors) if self._is_me(key)]
             place = places[0] if places else len(request.successors)
             self._suspect_leader(now, 0.0 if place == 0 else NOTICE * place + self._drawn(NOTICE))

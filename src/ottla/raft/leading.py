@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
-from ottla.raft.effects import BeginLeading, ReplyPortion, StopLeading, WriteControls
+from ottla.raft.effects import BeginLeading, ReplyPortion, StopLeading, Sync, WriteControls
 from ottla.raft.following import Following
 from ottla.raft.log_view import Diverging, Entry, LogPosition, LogView
 from ottla.raft.messages import (
@@ -226,10 +226,7 @@ class Leading(Following):
     def _check_deadline(self) -> float:
         if self.voters.only(self.key):
             return NEVER
-        return self._heard_at() + CHECK_FACTOR * self.timing.fetch_timeout
-
-    def _heard_at(self) -> float:
-        return self._replicas.majority_heard_at(self.voters, NEVER)
+        return self._replicas.majority_heard_at(self.voters, NEVER) + CHECK_FACTOR * self.timing.fetch_timeout
 
     def _leading_deadline(self) -> float:
         if self.role is Role.RESIGNED:
@@ -283,6 +280,8 @@ class Leading(Following):
         if self.role is not Role.LEADER:
             return
         self.role = Role.UNATTACHED
+        # What it wrote last may not be stored yet, and its next fetch or vote will say that it is.
+        self._emit(Sync())
         self._set_leader(-1, None)
         if self._begun:
             self._begun = False

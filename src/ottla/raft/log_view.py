@@ -76,6 +76,11 @@ class LogView:
         return self._voters[-1].voters
 
     @property
+    def voters_before(self) -> VoterSet:
+        """Those whom the present ones followed; they count again if the log is cut back."""
+        return self._voters[-2].voters if len(self._voters) > 1 else self.voters
+
+    @property
     def voters_offset(self) -> int:
         """Which record named them; -1 when none did."""
         return self._voters[-1].offset

@@ -107,7 +107,7 @@ class Raft(Leading):
             self._lose(now)
         elif self._installing:
             self._election_at = now + NOTICE
-        elif self.is_voter:
+        elif self.may_campaign:
             self._campaign(now)
         else:
             # An observer only looks for a leader; who has none is not in a hurry.
@@ -222,12 +222,11 @@ class Raft(Leading):
 
     def _change_agreed(self, now: float) -> None:
         change = self._change
-        if change is None or self.high_watermark <= change.offset:
-            return
-        self._change = None
-        if change.token is not None:
-            self._reply(change.token, Answered(ErrorCode.NONE, self.believed))
-        if not self.is_voter:
+        if change is not None and self.high_watermark > change.offset:
+            self._change = None
+            if change.token is not None:
+                self._reply(change.token, Answered(ErrorCode.NONE, self.believed))
+        if not self.is_voter and self.high_watermark > self.log.voters_offset:
             self.resign(now)
 
     def _leave_role(self, now: float) -> None:

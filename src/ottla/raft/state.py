@@ -74,8 +74,8 @@ class State(ABC):
         """When a voter asks for votes, or gives up waiting for them; when an observer looks for another leader."""
         self._suspected = False
         """The leader is said to be gone, by its machine or by itself."""
-        self._heard_leader = False
-        """It has answered a fetch in this epoch."""
+        self._heard_at = -NEVER
+        """When it last answered a fetch in this epoch."""
         self._number = 0
         self._effects: list[Effect] = []
 
@@ -88,6 +88,14 @@ class State(ABC):
     @property
     def is_voter(self) -> bool:
         return self.identity.can_vote and self.log.voters.has(self.key)
+
+    @property
+    def may_campaign(self) -> bool:
+        """Voters may; and one whose removal may not be agreed on yet, as nobody else need hold so much of the log."""
+        if self.is_voter:
+            return True
+        unsure = self.log.voters_offset >= self.high_watermark and self.log.voters_before.has(self.key)
+        return self.identity.can_vote and unsure
 
     @property
     def believed(self) -> Believed:
@@ -161,7 +169,8 @@ class State(ABC):
             self.epoch = epoch
             self.voted = None
         self.role = Role.FOLLOWER
-        self._suspected = self._heard_leader = False
+        self._suspected = False
+        self._heard_at = -NEVER
         self._set_leader(leader_id, endpoint)
         self._expect_leader(now)
         self._begin_fetching(now)
