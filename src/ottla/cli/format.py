@@ -12,6 +12,15 @@ def format(  # noqa: A001 - the verb that Kafka's storage tool has
     cluster_id: Annotated[
         str | None, typer.Option(help="The id all nodes of the cluster share (default: a new one, which is printed).")
     ] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="This node votes alone at first; others can join it while it runs.")
+    ] = False,
+    initial_controllers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID@HOST:PORT:DIRECTORY,…", help="These vote at first; others can join them while they run."
+        ),
+    ] = None,
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", help="Leave directories alone that belong to this node already.")
     ] = False,
@@ -20,15 +29,18 @@ def format(  # noqa: A001 - the verb that Kafka's storage tool has
 
     ottla format --config node-1.properties
     ottla format --config node-2.properties --cluster-id 4L6g3nShT-eMCtK--X86sw
+    ottla format --config node-1.properties --standalone
     """
-    from ottla.node.formatting import format_directories
+    from ottla.log.files import World
+    from ottla.node.formatting import Wishes, format_directories
     from ottla.node.options import Options, StartFailure, resolve
     from ottla.runtime.disk import RealDisk
-    from ottla.runtime.world import RealRandom
+    from ottla.runtime.world import RealClock, RealRandom
 
     try:
         values = resolve(Options(config=config))
-        cluster, directories = format_directories(RealDisk(), RealRandom(), values, cluster_id, ignore_formatted)
+        wishes = Wishes(cluster_id, ignore_formatted, standalone, initial_controllers)
+        cluster, directories = format_directories(World(RealDisk(), RealClock(), RealRandom()), values, wishes)
     except StartFailure as failure:
         raise Failure(str(failure)) from None
     for directory in directories:

@@ -19,6 +19,7 @@ from ottla.controller.image_loader import ImageLoader
 from ottla.controller.quorum_node import QuorumNode
 from ottla.controller.quorum_ports import QuorumPlace, QuorumSettings
 from ottla.controller.server import ControllerServer, ServerPlace
+from ottla.log.properties import read_directory_properties
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore
 from ottla.metadata.image import ClusterImage, ResourceType
@@ -89,7 +90,9 @@ class Assembly:
         self.cluster_id = self.store.open(self.node_id)
         self._loader = ImageLoader(self.cluster_id)
         controller = self.addresses.controllers[0] if self.addresses.controllers else None
-        identity = quorum_identity(values, self.cluster_id, self.store.directories[0].identity, controller)
+        own = read_directory_properties(world.disk, metadata_directory(values))
+        directory_id = self.store.directories[0].identity if own is None else own.directory_id
+        identity = quorum_identity(values, self.cluster_id, directory_id, controller)
         events: ImageLoader | Controller = self._loader
         if self.roles.controller:
             events = self._controller = Controller(self._loader, self.node_id, values, world)

@@ -6,20 +6,28 @@ written when one of the directories cannot be used.
 """
 
 import os
+import socket
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.base.ports import Disk, Random
+from ottla.base.ports import Disk
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_bytes, identity_text
+from ottla.controller.snapshots import Snapshots, SnapshotState
 from ottla.log.data_directory import METADATA_LOG
+from ottla.log.files import StorageFailure, World
 from ottla.log.properties import (
     DirectoryProperties,
     UnusableDirectory,
     read_directory_properties,
     write_directory_properties,
 )
+from ottla.node.listeners import parse_listeners
 from ottla.node.options import StartFailure
+from ottla.node.roles import VOTER_VERSIONS
+from ottla.raft.log_view import LogPosition
+from ottla.raft.voters import VoterSet
+from ottla.records.control import Endpoint, Voter
 
 
 class Formatted(NamedTuple):
@@ -29,10 +37,23 @@ class Formatted(NamedTuple):
     new: bool
 
 
-def format_directories(
-    disk: Disk, random: Random, values: BrokerValues, cluster_id: str | None, ignore_formatted: bool
-) -> tuple[str, list[Formatted]]:
+class Wishes(NamedTuple):
+    """What the person who formats wants."""
+
+    cluster_id: str | None = None
+    """None takes the one that is there, or a new one."""
+    ignore_formatted: bool = False
+    standalone: bool = False
+    """This node alone votes at first, and others may join the voters later."""
+    initial_controllers: str | None = None
+    """These vote at first, as `id@host:port:directory-id`, and others may join them later."""
+
+
+def format_directories(world: World, values: BrokerValues, wishes: Wishes) -> tuple[str, list[Formatted]]:
     """Give every data directory of a node to a cluster; answers its id. Raises StartFailure."""
+    disk, random = world.disk, world.random
+    cluster_id, ignore_formatted = wishes.cluster_id, wishes.ignore_formatted
+    own_id, voters = _first_voters(world, values, wishes)
     if cluster_id is not None:
         try:
             identity_bytes(cluster_id)
@@ -63,11 +84,58 @@ def format_directories(
         for path, own in found:
             if own is None:
                 disk.make_directory(path)
-                properties = DirectoryProperties(cluster, node_id, random.identity())
+                of_metadata = path == metadata_directory(values)
+                properties = DirectoryProperties(cluster, node_id, own_id if of_metadata else random.identity())
                 write_directory_properties(disk, path, properties)
+        if voters:
+            disk.make_directory(metadata_log_directory(values))
+            Snapshots(world, metadata_log_directory(values)).write(SnapshotState(LogPosition(0, 0), 1, voters), ())
     except OSError as problem:
         raise StartFailure(f"cannot write to {problem.filename}: {problem.strerror}.") from None
+    except StorageFailure as problem:
+        raise StartFailure(str(problem)) from None
     return cluster, [Formatted(path, own is None) for path, own in found]
+
+
+def _first_voters(world: World, values: BrokerValues, wishes: Wishes) -> tuple[bytes, VoterSet]:
+    """The id of the metadata directory, and who votes first where voters may change; nobody where they are fixed."""
+    path = metadata_directory(values)
+    try:
+        present = read_directory_properties(world.disk, path)
+    except (UnusableDirectory, OSError):
+        present = None  # told in a moment, with the other directories
+    own_id = world.random.identity() if present is None else present.directory_id
+    if not wishes.standalone and wishes.initial_controllers is None:
+        return own_id, VoterSet()
+    if values.listing("controller.quorum.voters"):
+        raise StartFailure("controller.quorum.voters fixes the voters; take it out to have voters that can change.")
+    node_id = values.integer("node.id")
+    if wishes.initial_controllers is not None:
+        voters = VoterSet.of(_initial_voter(text, values) for text in wishes.initial_controllers.split(","))
+        own = voters.find(node_id)
+        if present is None and own is not None:
+            own_id = own.directory_id
+        return own_id, voters
+    for address in parse_listeners(values.listing("listeners"), "listeners"):
+        if address.name == _controller_listener(values):
+            endpoint = Endpoint(address.name, address.host or socket.gethostname(), address.port)
+            return own_id, VoterSet.of([Voter(node_id, own_id, (endpoint,), *VOTER_VERSIONS)])
+    raise StartFailure("listeners names none for controllers; add one such as CONTROLLER://localhost:9093.")
+
+
+def _controller_listener(values: BrokerValues) -> str:
+    return next(iter(values.listing("controller.listener.names")), "CONTROLLER").upper()
+
+
+def _initial_voter(text: str, values: BrokerValues) -> Voter:
+    number, _, rest = text.strip().partition("@")
+    address, _, directory = rest.rpartition(":")
+    host, _, port = address.rpartition(":")
+    try:
+        endpoint = Endpoint(_controller_listener(values), host.strip("[]"), int(port))
+        return Voter(int(number), identity_bytes(directory), (endpoint,), *VOTER_VERSIONS)
+    except ValueError:
+        raise StartFailure(f"{text.strip()!r} is not of the form id@host:port:directory-id.") from None
 
 
 def is_formatted(disk: Disk, values: BrokerValues) -> bool:

@@ -14,7 +14,7 @@ from ottla.node.listeners import Address
 from ottla.node.options import StartFailure
 
 NO_DIRECTORY = bytes(16)
-FIXED_VERSIONS = (0, 1)
+VOTER_VERSIONS = (0, 1)
 """The versions of the quorum's protocol that a voter of this release speaks."""
 
 
@@ -69,7 +69,7 @@ def quorum_identity(
             raise StartFailure(
                 "a node that is no controller needs controller.quorum.voters or controller.quorum.bootstrap.servers."
             )
-        voters: tuple[Voter, ...] = (Voter(node_id, NO_DIRECTORY, own, *FIXED_VERSIONS),)
+        voters: tuple[Voter, ...] = (Voter(node_id, NO_DIRECTORY, own, *VOTER_VERSIONS),)
     else:
         listener = next(iter(values.listing("controller.listener.names")), "CONTROLLER").upper()
         voters = tuple(_voter(text, listener) for text in values.listing("controller.quorum.voters"))
@@ -96,7 +96,7 @@ def quorum_identity(
 def _voter(text: str, listener: str) -> Voter:
     number, _, address = text.partition("@")
     host, port = _host_and_port(address)
-    return Voter(int(number), NO_DIRECTORY, (Endpoint(listener, host, port),), *FIXED_VERSIONS)
+    return Voter(int(number), NO_DIRECTORY, (Endpoint(listener, host, port),), *VOTER_VERSIONS)
 
 
 def _host_and_port(text: str) -> tuple[str, int]:

@@ -6,12 +6,16 @@ import pytest
 
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
+from ottla.controller.snapshots import Snapshots
+from ottla.log.files import World
 from ottla.log.properties import read_directory_properties
-from ottla.node.formatting import format_directories, is_formatted
+from ottla.node.formatting import Wishes, format_directories, is_formatted
 from ottla.node.options import Options, StartFailure, resolve
+from ottla.records.control import Control, KraftVersion, Voter, Voters
 from ottla.runtime.disk import RealDisk
-from ottla.runtime.world import RealRandom
+from ottla.runtime.world import RealClock, RealRandom
 
+WORLD = World(RealDisk(), RealClock(), RealRandom())
 CLUSTER = identity_text(b"c" * 16)
 
 
@@ -20,7 +24,7 @@ def values_in(path: Path, *assignments: str) -> BrokerValues:
 
 
 def do_format(values: BrokerValues, cluster_id: str | None = None, ignore_formatted: bool = False) -> str:
-    return format_directories(RealDisk(), RealRandom(), values, cluster_id, ignore_formatted)[0]
+    return format_directories(WORLD, values, Wishes(cluster_id, ignore_formatted))[0]
 
 
 def test_every_directory_belongs_to_the_node_then(tmp_path: Path) -> None:
@@ -55,3 +59,39 @@ def test_a_directory_of_another_cluster_or_node_is_refused_and_nothing_is_writte
 def test_a_text_that_is_no_id_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StartFailure, match="is no cluster id"):
         do_format(values_in(tmp_path), "mine")
+
+
+def voters_in(controls: tuple[Control, ...]) -> tuple[Voter, ...]:
+    return next(each.voters for each in controls if isinstance(each, Voters))
+
+
+def test_a_standalone_node_votes_alone_in_a_set_that_can_change(tmp_path: Path) -> None:
+    values = values_in(tmp_path, "listeners=PLAINTEXT://localhost:1,CONTROLLER://localhost:2", "node.id=4")
+    format_directories(WORLD, values, Wishes(standalone=True))
+    own = read_directory_properties(RealDisk(), str(tmp_path / "a"))
+    assert own is not None
+    snapshots = Snapshots(WORLD, str(tmp_path / "a" / "__cluster_metadata-0"))
+    controls = snapshots.controls(snapshots.found()[-1])
+    assert KraftVersion(1) in controls
+    assert [(voter.voter_id, voter.directory_id) for voter in voters_in(controls)] == [(4, own.directory_id)]
+
+
+def test_a_first_voter_gets_the_directory_id_it_is_known_by(tmp_path: Path) -> None:
+    others = identity_text(b"2" * 16)
+    values = values_in(tmp_path, "listeners=PLAINTEXT://localhost:1,CONTROLLER://localhost:2")
+    wanted = f"1@localhost:2:{CLUSTER}, 2@[::1]:3:{others}"
+    format_directories(WORLD, values, Wishes(initial_controllers=wanted))
+    own = read_directory_properties(RealDisk(), str(tmp_path / "a"))
+    assert own is not None
+    assert own.directory_id == b"c" * 16
+    snapshots = Snapshots(WORLD, str(tmp_path / "a" / "__cluster_metadata-0"))
+    voters = voters_in(snapshots.controls(snapshots.found()[-1]))
+    assert [(each.voter_id, each.endpoints[0].host) for each in voters] == [(1, "localhost"), (2, "::1")]
+
+
+def test_voters_that_cannot_be_understood_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StartFailure, match="is not of the form id@host:port:directory-id"):
+        format_directories(WORLD, values_in(tmp_path), Wishes(initial_controllers="1@localhost:2"))
+    fixed = values_in(tmp_path, "controller.quorum.voters=1@localhost:2")
+    with pytest.raises(StartFailure, match="fixes the voters"):
+        format_directories(WORLD, fixed, Wishes(standalone=True))
