@@ -12,7 +12,10 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
+from ottla.broker.transaction_markers import write_marker
+from ottla.broker.transaction_questions import Errors
 from ottla.client.errors import BrokerError, ClientError
+from ottla.log.producers import EndMarker
 from ottla.sim.client import Member, Producer, Session
 from ottla.transactions.state import State
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -168,6 +171,48 @@ def test_a_coordinator_that_is_not_told_of_its_end_answers_nothing_that_is_lost(
         # The new coordinator knows nothing of the abort: the transaction is open and can be committed.
         await patiently(session.end, producer, commit=True)
         await expect(session, b"a")
+
+    world.run(story)
+
+
+def test_an_append_that_the_end_of_its_transaction_overtakes_is_refused(world: BrokerWorld) -> None:
+    """Otherwise it would begin a transaction that nobody ends."""
+
+    async def story(session: Session) -> None:
+        producer = await patiently(session.init_producer, "id", 60_000)
+        await patiently(session.add_partitions, producer, DATA)
+        broker = world.nodes[2].broker
+        verdict: asyncio.Future[Errors] = broker.loop.create_future()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(broker.transactions.questions, "ask", lambda *asked: verdict)
+            writing = asyncio.ensure_future(session.produce(DATA[1], [b"late"], producer, 0, 3.0))
+            await asyncio.sleep(0.5)
+            await patiently(session.end, producer, commit=False)
+            await asyncio.sleep(0.5)
+            broker.loop.call_soon(verdict.set_result, {})
+            with pytest.raises(BrokerError) as refused:
+                await writing
+        assert refused.value.code == ErrorCode.INVALID_TXN_STATE
+
+    world.run(story)
+    assert not open_anywhere(world)
+
+
+def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(world: BrokerWorld) -> None:
+    async def story(session: Session) -> None:
+        producer = await patiently(session.init_producer, "id", 60_000)
+        for leader in (2, 3):
+            world.move(STATE, leader)
+        await write(session, producer, b"a")
+        await patiently(session.end, producer, commit=True)
+        await expect(session, b"a")
+        await write(session, producer, b"b", sequence=1)
+        world.move(DATA[1], 1)
+        await asyncio.sleep(0.5)
+        stale = EndMarker(producer.producer_id, producer.epoch, 1, False)
+        assert write_marker(world.nodes[1].broker, DATA[1], stale) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        await patiently(session.end, producer, commit=True)
+        await expect(session, b"a", b"b")
 
     world.run(story)
 

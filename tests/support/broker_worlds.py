@@ -133,7 +133,7 @@ class Node:
         random = Random(world.random.getrandbits(64))
         disk = SimDisk(random, lambda: BIG_BANG_MS + int(world.scheduler.now * 1000))
         threads = SimThreads(self.loop, lambda: random.uniform(0.0001, 0.001))
-        parts = World(disk, SimClock(self.loop, 0), SimRandom(random))
+        parts = World(disk, SimClock(self.loop.time, 0), SimRandom(random))
         values = BrokerValues({"node.id": str(node_id), "process.roles": "broker", "log.dirs": "/data", **settings})
         store = LogStore(["/data"], parts)
         store.open(node_id, CLUSTER_ID)
