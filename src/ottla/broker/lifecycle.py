@@ -78,6 +78,17 @@ class Lifecycle:
         await self._unfenced.wait()
 
     async def _register(self) -> None:
+        """After a crash the process before this one still counts as alive: its session has to end first."""
+        loop = self._broker.loop
+        deadline = loop.time() + self._broker.values.integer("initial.broker.registration.timeout.ms") / 1000
+        while (error := await self._ask_to_register()) == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            if loop.time() >= deadline:
+                break
+            await asyncio.sleep(RETRY_SECONDS)
+        if error != ErrorCode.NONE:
+            raise CannotRegister(_why_not(self._broker.node_id, error))
+
+    async def _ask_to_register(self) -> ErrorCode:
         broker = self._broker
         presence = self._presence
         assert presence is not None, "register comes first"
@@ -98,9 +109,9 @@ class Lifecycle:
                 previous_broker_epoch=presence.previous_epoch,
             )
         )
-        if answer.error_code != ErrorCode.NONE:
-            raise CannotRegister(_why_not(broker.node_id, ErrorCode(answer.error_code)))
-        broker.broker_epoch = answer.broker_epoch
+        if answer.error_code == ErrorCode.NONE:
+            broker.broker_epoch = answer.broker_epoch
+        return ErrorCode(answer.error_code)
 
     def directory_failed(self, directory_id: bytes) -> None:
         """Tell the controller with the next heartbeat, which is sent now."""
