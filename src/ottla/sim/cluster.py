@@ -5,7 +5,7 @@ knows: why a node is killed, what clients want. Invariant: a node is the very as
 sockets, files, clock, randomness and threads are simulated.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any, cast
@@ -17,7 +17,7 @@ from ottla.client.address import Address
 from ottla.client.links import NodeLinks
 from ottla.log.files import World
 from ottla.node.assembly import Addresses, Assembly
-from ottla.node.formatting import format_directories
+from ottla.node.formatting import Wishes, format_directories
 from ottla.node.listeners import Address as ListenerAddress
 from ottla.sim.disk import SimDisk
 from ottla.sim.loop import Scheduler, SimLoop, SimThreads
@@ -67,7 +67,10 @@ class SimNode:
     # --- life and death -----------------------------------------------------------------------------------------------
 
     def format(self, cluster_id: str) -> None:
-        format_directories(self.disk, SimRandom(self._random), self.values, cluster_id, False)
+        format_directories(self._world(lambda: self._scheduler.now), self.values, Wishes(cluster_id))
+
+    def _world(self, time: Callable[[], float]) -> World:
+        return World(self.disk, SimClock(time, self.skew_ms), SimRandom(self._random))
 
     def boot(self) -> None:
         assert self.loop is None, "one process at a time"
@@ -75,9 +78,8 @@ class SimNode:
         self._scheduler.trace.tell(f"{self.name} boots (life {self.life})")
         loop = self.loop = SimLoop(self._scheduler, self.name, self.rate)
         self._cluster.network.attach(loop)
-        clock = SimClock(loop, self.skew_ms)
         threads = SimThreads(loop, lambda: self._random.uniform(*self.sync_seconds))
-        world = World(self.disk, clock, SimRandom(self._random))
+        world = self._world(loop.time)
         addresses = Addresses(
             [ListenerAddress(BROKER, self.name, BROKER_PORT)] if "broker" in self.roles else [],
             [ListenerAddress(CONTROLLER, self.name, CONTROLLER_PORT)] if "controller" in self.roles else [],
@@ -111,7 +113,8 @@ class SimNode:
         if self.assembly.broker is None:
             self._backlog.append(accepted)
         else:
-            self.assembly.broker.accept(cast(Any, accepted), peer, BROKER)
+            broker = self.assembly.broker
+            broker.connections.accept(cast(Any, accepted), peer, BROKER, broker.dispatcher)
 
     def _accept_controller(self, accepted: SimSocket, peer: str) -> None:
         assert self.assembly is not None

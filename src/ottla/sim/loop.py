@@ -16,6 +16,7 @@ from contextvars import Context
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
+from traceback import format_exception
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from ottla.sim.trace import Trace
@@ -262,9 +263,10 @@ class SimLoop(asyncio.BaseEventLoop):
         if self.dead:
             return
         problem = context.get("exception")
-        text = f"{self.name}: {context.get('message')}: {problem!r} ({context.get('handle') or context.get('task')})"
-        self.failures.append(text)
-        self.scheduler.trace.tell(text)
+        # Without the message: it names objects by their addresses, which no seed decides.
+        trouble = "".join(format_exception(problem)) if problem is not None else str(context.get("message"))
+        self.failures.append(f"{self.name}: {trouble}")
+        self.scheduler.trace.tell(f"{self.name}: a callback failed: {type(problem).__name__}")
 
     def get_debug(self) -> bool:
         return False

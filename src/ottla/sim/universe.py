@@ -44,6 +44,10 @@ class Verdict(NamedTuple):
     virtual_seconds: float
 
 
+class _Judged(Exception):
+    """Something that must not be has happened: what comes after proves nothing."""
+
+
 class Plan(NamedTuple):
     """What is drawn before anything happens."""
 
@@ -162,6 +166,8 @@ class Universe:
         logger.propagate = False
         try:
             self._live()
+        except _Judged:
+            self.trace.tell("ends here")
         finally:
             logger.removeHandler(self._lines)
             logger.setLevel(before[0])
@@ -182,8 +188,7 @@ class Universe:
         self.trace.tell(f"seed {self.seed}: {self.plan}")
         self.cluster.boot()
         self._look()
-        if not self._begin():
-            return
+        self._begin()
         for actor in self.actors:
             actor.start()
         self.faults.start()
@@ -192,24 +197,26 @@ class Universe:
         self._demand_progress()
         for actor in self.actors:
             actor.stopping = True
-        if self._until(lambda: all(actor.done for actor in self.actors), END_SECONDS, "the clients come to an end"):
-            self._final_reads()
+        self._until(lambda: all(actor.done for actor in self.actors), END_SECONDS, "the clients come to an end")
+        self._final_reads()
         self.watch.look()
         self.watch.compare_logs()
         self._look_for_faults_of_code()
 
     def _look(self) -> None:
         self.watch.look()
+        self._look_for_faults_of_code()
+        if self.history.violations:
+            raise _Judged
         self.scheduler.after(LOOK_SECONDS, self._look)
 
-    def _until(self, condition: Callable[[], bool], seconds: float, what: str) -> bool:
+    def _until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         deadline = self.scheduler.now + seconds
         while not condition():
             if self.scheduler.now >= deadline:
                 self.history.violation(f"no progress: not in {seconds:g} s: {what}")
-                return False
+                raise _Judged
             self.scheduler.run_for(0.1)
-        return True
 
     def _ask(self, work: Callable[[Session], Coroutine[Any, Any, T]], what: str) -> T | None:
         """Ask the healthy cluster, repeating what fails; a violation when it does not answer in time."""
@@ -228,12 +235,10 @@ class Universe:
 
         return self.scheduler.complete(self._judge, repeat(), END_SECONDS + 30)
 
-    def _begin(self) -> bool:
+    def _begin(self) -> None:
         nodes = self.cluster.nodes
-        if not self._until(lambda: all(node.ready for node in nodes), START_SECONDS, "all nodes are ready"):
-            return False
+        self._until(lambda: all(node.ready for node in nodes), START_SECONDS, "all nodes are ready")
         self._ask(self._create_topics, "creating topics")
-        return True
 
     async def _create_topics(self, session: Session) -> None:
         configs = {"min.insync.replicas": str(self.plan.least_in_sync)}

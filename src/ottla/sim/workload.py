@@ -56,8 +56,8 @@ class Actor:
 
     def outcome(self) -> BaseException | None:
         """Why it ended, if that was a fault of the simulation."""
-        assert self._task is not None
-        return self._task.exception() if self._task.done() and not self._task.cancelled() else None
+        task = self._task
+        return task.exception() if task is not None and task.done() and not task.cancelled() else None
 
     async def _main(self) -> None:
         await self.run(Session(self._addresses, self.random))

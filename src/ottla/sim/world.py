@@ -1,24 +1,20 @@
 """Time and randomness of one simulated node, behind the ports of `base.ports`."""
 
+from collections.abc import Callable
 from random import Random
-
-from ottla.sim.loop import SimLoop
 
 BIG_BANG_MS = 1_750_000_000_000
 
 
 class SimClock:
-    """The loop's time; the wall clock is ahead of it, or behind, by as much as the node's is wrong."""
+    """The time of a node's loop; its wall clock is ahead of that, or behind, by as much as it is wrong."""
 
-    def __init__(self, loop: SimLoop, skew_ms: int) -> None:
-        self._loop = loop
-        self.skew_ms = skew_ms
+    def __init__(self, time: Callable[[], float], skew_ms: int) -> None:
+        self.monotonic = time
+        self._skew_ms = skew_ms
 
     def now_ms(self) -> int:
-        return BIG_BANG_MS + self.skew_ms + int(self._loop.time() * 1000)
-
-    def monotonic(self) -> float:
-        return self._loop.time()
+        return BIG_BANG_MS + self._skew_ms + int(self.monotonic() * 1000)
 
 
 class SimRandom:
