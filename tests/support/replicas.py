@@ -118,7 +118,7 @@ class Replicas:
         """Start a broker, on its old disk where there is one."""
         loop = SimLoop(self.scheduler, f"n{number}")
         self.network.attach(loop)
-        clock = SimClock(loop, 0)
+        clock = SimClock(loop.time, 0)
         disk = self._disks.setdefault(number, SimDisk(self.random, clock.now_ms))
         world = World(disk, clock, SimRandom(self.random))
         values = BrokerValues({"node.id": str(number), "log.dirs": "/data", **self._settings})
@@ -171,9 +171,9 @@ class Replicas:
 
     # --- the topic ---
 
-    def create(self, replicas: list[int], partitions: int = 1, **config: str) -> None:
+    def create(self, replicas: list[int], config: Mapping[str, str] = {}, partitions: int = 1) -> None:
         facts: list[Any] = [stored.TopicRecord(TOPIC, TOPIC_ID)]
-        facts += [stored.ConfigRecord(2, TOPIC, name.replace("_", "."), value) for name, value in config.items()]
+        facts += [stored.ConfigRecord(2, TOPIC, name, value) for name, value in config.items()]
         facts += [
             stored.PartitionRecord(
                 number, TOPIC_ID, replicas, replicas, leader=replicas[0], leader_epoch=0, partition_epoch=0

@@ -24,6 +24,7 @@ from ottla.broker.ports import Controller
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.publisher import Publisher
 from ottla.broker.pullers import Pullers
+from ottla.broker.throttles import Throttles
 from ottla.broker.transaction_host import TransactionHost
 from ottla.broker.upkeep import Upkeep
 from ottla.broker.waiting_room import WaitingRoom
@@ -93,6 +94,7 @@ class Broker:
         self.groups = GroupHost(self)
         self.transactions = TransactionHost(self)
         self.in_sync = InSync(self)
+        self.throttles = Throttles(self)
         self.pullers = Pullers(self)
         self.publisher = Publisher(self)
         self.producer_ids = ProducerIds(controller, node_id)

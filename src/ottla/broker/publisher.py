@@ -202,6 +202,7 @@ class Publisher:
             broker.take_dynamic_values(image)
             broker.groups.take_settings()
             broker.in_sync.take_settings()
+            broker.throttles.take_settings()
             self._settings.clear()
             topics = list(broker.partitions.by_name)
         else:

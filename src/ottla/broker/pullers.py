@@ -242,6 +242,7 @@ class Puller:
 
     def _wanted(self, pulls: dict[Key, Pull]) -> Iterator[tuple[Key, FetchPartition]]:
         limit = self._broker.values.integer("replica.fetch.max.bytes")
+        throttles = self._broker.throttles
         for key, pull in pulls.items():
             partition = pull.partition
             log = partition.log
@@ -249,6 +250,12 @@ class Puller:
                 pull.standing = Standing.FAILED
             if pull.standing is not Standing.FETCHING or log is None:
                 continue
+            throttle = throttles.on_follower(partition) if throttles.follower is not None else None
+            if throttle is not None:
+                seconds = throttle.seconds_until_free(self._broker.clock.monotonic())
+                if seconds > 0:
+                    self._set_aside(pull, seconds)
+                    continue
             if pull.asked is None:
                 cut_before_following(log, log.epochs.latest_epoch)
             pull.asked = Asked(partition.leader_epoch, log.end_offset)
@@ -328,6 +335,9 @@ class Puller:
                 logger.error("what the leader of %s sent was not stored: %s", partition, outcome.message)
                 self._delay(pull)
                 return 0
+            throttle = self._broker.throttles.on_follower(partition)
+            if throttle is not None:
+                throttle.passed(size)
         moved = follow_watermark(log, data.high_watermark)
         begins_later = data.log_start_offset > log.start_offset and self._follow_start(log, data.log_start_offset)
         if moved:
@@ -351,9 +361,13 @@ class Puller:
     # --- what goes wrong ---
 
     def _delay(self, pull: Pull) -> None:
-        pull.standing = Standing.DELAYED
         pull.backoff = min(max(2 * pull.backoff, FIRST_BACKOFF_SECONDS), self._longest_backoff())
-        pull.due = self._broker.clock.monotonic() + pull.backoff
+        self._set_aside(pull, pull.backoff)
+
+    def _set_aside(self, pull: Pull, seconds: float) -> None:
+        """Leave it out of the fetches for so long."""
+        pull.standing = Standing.DELAYED
+        pull.due = self._broker.clock.monotonic() + seconds
         self._forgotten.append((pull.partition.topic_id, pull.partition.index))
 
     async def _failed(self, key: Key, pull: Pull, error: ErrorCode) -> None:

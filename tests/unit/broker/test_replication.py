@@ -83,7 +83,7 @@ def test_a_follower_that_comes_back_catches_up_and_joins(three: Replicas) -> Non
 
 
 def test_too_few_in_sync_refuse_a_record_before_it_is_written(three: Replicas) -> None:
-    three.create([1, 2, 3], min_insync_replicas="2")
+    three.create([1, 2, 3], {"min.insync.replicas": "2"})
     three.controller.change(isr=[1])
     three.run(0.01)
     assert three.complete(three.produce(1, b"one")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -91,7 +91,7 @@ def test_too_few_in_sync_refuse_a_record_before_it_is_written(three: Replicas) -
 
 
 def test_a_set_that_shrinks_too_far_fails_what_waits_and_hides_it(three: Replicas) -> None:
-    three.create([1, 2, 3], min_insync_replicas="2")
+    three.create([1, 2, 3], {"min.insync.replicas": "2"})
     three.kill(2)
     three.kill(3)
     answer = three.complete(three.produce(1, b"one", timeout_ms=60_000))
@@ -232,6 +232,26 @@ def test_a_replica_that_crashed_without_power_takes_again_what_it_lost(three: Re
     three.until(lambda: three.end(3) == 5, 5)
     assert three.values(3) == three.values(1)
     assert three.complete(three.produce(1, b"more", timeout_ms=30_000)).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_new_replica_is_filled_no_faster_than_the_throttle_allows(side: str) -> None:
+    rate = 200_000
+    three = Replicas(settings={f"{side}.replication.throttled.rate": str(rate), "replica.fetch.max.bytes": "65536"})
+    three.create([1, 2], {f"{side}.replication.throttled.replicas": "*"})
+    for _ in range(50):
+        three.complete(three.produce(1, b"x" * 20_000))
+    began = three.scheduler.now
+    three.controller.change(replicas=[1, 2, 3], adding_replicas=[3])
+    three.until(lambda: 3 in three.controller.partition().in_sync, 60)
+    log = three.partition(3).log
+    assert log is not None
+    # The first second's worth passes at once; a fetch may bring the beginning of a batch that comes again with the next.
+    assert (log.size - rate) / rate <= three.scheduler.now - began <= 1.2 * log.size / rate
+    began = three.scheduler.now
+    assert three.complete(three.produce(1, b"x" * 20_000)).error_code == ErrorCode.NONE
+    assert three.scheduler.now - began < 0.1  # who is in sync is not held back
+    three.close()
 
 
 def test_a_controller_that_is_busy_is_asked_again(three: Replicas) -> None:

@@ -20,12 +20,15 @@ from ottla.log.segment import FileRange
 from ottla.net.connection import Connection, Deferred
 from ottla.net.gather import Part
 from ottla.records.compression import Compression
+from ottla.replication.throttle import Throttle
 from ottla.wire.apis import FETCH, HotHead, hot_response
 from ottla.wire.fetch import FIRST_TOPIC_ID, FetchRequest, FetchResult, WantedPartition, read_request, write_response
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+HELD_BACK = -1
+"""A limit of bytes that lets nothing pass, not even a first batch."""
 FIRST_ZSTD = 10
 FIRST_RACK = 11
 FIRST_HINT = 16
@@ -68,6 +71,7 @@ class Fetch:
         "_positions",
         "_request",
         "_results",
+        "_throttled",
         "place",
     )
 
@@ -85,6 +89,8 @@ class Fetch:
         self._found = 0
         self._positions: dict[Hashable, int] = {}
         self._results: list[FetchResult | None] = [None] * len(plan.wanted)
+        self._throttled: list[tuple[Throttle, int]] | None = None
+        """Limits on what followers get, and the positions they are for."""
         self.place: Deferred | None = None
 
     def read(self, start: int, stop: int, again: bool = False) -> bool:
@@ -111,7 +117,10 @@ class Fetch:
                 if arriving:
                     self._note_progress(partition, wanted)
                 continue
-            result = self._look(partition, wanted, max(0, most - self._found), arriving)
+            limit = max(0, most - self._found)
+            if follower and self._broker.throttles.leader is not None:
+                limit = self._throttle(partition, position, limit)
+            result = self._look(partition, wanted, limit, arriving)
             if result.error in HINTED:
                 result = self._refused(topic, wanted, ErrorCode(result.error))
             results[position] = result
@@ -174,7 +183,7 @@ class Fetch:
         stable = log.last_stable_offset
         upper = log.end_offset if self._follower else stable if committed else high_watermark
         found = None
-        if diverging is None:
+        if diverging is None and limit != HELD_BACK:
             try:
                 found = log.read(wanted.offset, min(wanted.max_bytes, limit), upper, self._found == 0)
             except StorageFailure as failure:
@@ -190,6 +199,17 @@ class Fetch:
                 wanted.partition, 0, high_watermark, stable, log.start_offset, aborted=aborted, diverging=diverging
             )
         return FetchResult(wanted.partition, 0, high_watermark, stable, log.start_offset, found, found.length, aborted)
+
+    def _throttle(self, partition: Partition, position: int, limit: int) -> int:
+        """The bytes that may be sent to this follower."""
+        throttle = self._broker.throttles.on_leader(partition, self._request.replica_id)
+        if throttle is None:
+            return limit
+        if self._throttled is None:
+            self._throttled = []
+        if (throttle, position) not in self._throttled:
+            self._throttled.append((throttle, position))
+        return limit if throttle.seconds_until_free(self._broker.clock.monotonic()) == 0 else HELD_BACK
 
     def _note_progress(self, partition: Partition, wanted: WantedPartition) -> ErrorCode:
         """A follower has everything before the offset it asks for."""
@@ -212,6 +232,9 @@ class Fetch:
         ]
         if session is not None:
             results = _news(session, results, plan.full)
+        for throttle, position in self._throttled or ():
+            result = self._results[position]
+            throttle.passed(result.length if result is not None else 0)
         leaders = [result.leader for _, result in results if result.leader is not None]
         nodes = nodes_of(self._broker, leaders, self._listener) if leaders else ()
         return _encoded(self._head, ErrorCode.NONE, session.id if session is not None else 0, results, nodes)
