@@ -246,7 +246,7 @@ def test_a_new_replica_is_filled_no_faster_than_the_throttle_allows(side: str) -
     three.until(lambda: 3 in three.controller.partition().in_sync, 60)
     log = three.partition(3).log
     assert log is not None
-    # The first second's worth passes at once; a fetch may bring the beginning of a batch that comes again with the next.
+    # The first second's worth passes at once; a fetch may bring half a batch that comes again with the next.
     assert (log.size - rate) / rate <= three.scheduler.now - began <= 1.2 * log.size / rate
     began = three.scheduler.now
     assert three.complete(three.produce(1, b"x" * 20_000)).error_code == ErrorCode.NONE
