@@ -36,6 +36,10 @@ class Diverging(NamedTuple):
     end_offset: int
 
 
+_NO_RECORD = -2
+"""Where what the settings say stands: before the snapshot with which a log may begin, whose records stand at -1."""
+
+
 class _VotersAt(NamedTuple):
     offset: int
     voters: VoterSet
@@ -57,8 +61,8 @@ class LogView:
         self.snapshot: LogPosition | None = None
         """The newest snapshot there is."""
         self._epochs: list[tuple[int, int]] = []
-        self._voters = [_VotersAt(-1, first_voters)]
-        self._versions = [_VersionAt(-1, first_version)]
+        self._voters = [_VotersAt(_NO_RECORD, first_voters)]
+        self._versions = [_VersionAt(_NO_RECORD, first_version)]
 
     # --- what it looks like ------------------------------------------------------------------------------------------
 
@@ -82,7 +86,7 @@ class LogView:
 
     @property
     def voters_offset(self) -> int:
-        """Which record named them; -1 when none did."""
+        """Which record named them; less than 0 when none in the log did."""
         return self._voters[-1].offset
 
     @property
