@@ -13,6 +13,8 @@ from ottla.log.whole_file import read_whole, replace_whole
 
 DIRECTORY_FILE = "meta.properties"
 PARTITION_FILE = "partition.metadata"
+_TOPIC_ID_START = b"version: 0\ntopic_id: "
+_IDENTITY_LETTERS = 22
 
 
 class UnusableDirectory(Exception):
@@ -108,13 +110,13 @@ def write_directory_properties(disk: Disk, directory: str, properties: Directory
 
 
 def read_topic_id(disk: Disk, partition_directory: str) -> TopicId | None:
-    """The topic id in `partition.metadata`; None when there is no file, or an empty one left by a crash.
+    """The topic id in `partition.metadata`; None when there is no file, or the beginning of one left by a crash.
 
     Raises BadProperties when it holds something else.
     """
     path = os.path.join(partition_directory, PARTITION_FILE)
     content = read_whole(disk, path)
-    if not content:
+    if content is None or _torn(content):
         return None
     try:
         version, identity = content.decode().splitlines()
@@ -126,6 +128,12 @@ def read_topic_id(disk: Disk, partition_directory: str) -> TopicId | None:
             partition_directory,
             f"{path} does not say which topic the data is of; correct it (version: 0, topic_id: …) or remove it.",
         ) from error
+
+
+def _torn(content: bytes) -> bool:
+    start, identity = content[: len(_TOPIC_ID_START)], content[len(_TOPIC_ID_START) :]
+    cut_short = len(identity) < _IDENTITY_LETTERS and identity.translate(None, b"-_").isalnum()
+    return _TOPIC_ID_START.startswith(start) and (not identity or cut_short)
 
 
 def write_topic_id(disk: Disk, partition_directory: str, topic_id: bytes) -> None:

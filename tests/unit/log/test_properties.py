@@ -79,11 +79,13 @@ def test_a_topic_id_is_read_back_and_stands_as_kafka_writes_it(tmp_path: Path) -
 
 def test_a_missing_topic_id_and_an_empty_file_are_no_id(tmp_path: Path) -> None:
     assert read_topic_id(RealDisk(), str(tmp_path)) is None
-    (tmp_path / "partition.metadata").touch()
-    assert read_topic_id(RealDisk(), str(tmp_path)) is None
+    whole = "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    for size in range(len(whole)):
+        (tmp_path / "partition.metadata").write_text(whole[:size])
+        assert read_topic_id(RealDisk(), str(tmp_path)) is None
 
 
 def test_a_damaged_topic_id_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "partition.metadata").write_text("version: 0\ntopic_id: nonsense")
+    (tmp_path / "partition.metadata").write_text("version: 0\ntopic_id: not an id")
     with pytest.raises(BadProperties, match=r"partition\.metadata"):
         read_topic_id(RealDisk(), str(tmp_path))
