@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from ottla.base.ports import ByteView
 from ottla.wire import codec
+from ottla.wire.primitives import read_varint
 from ottla.wire.schema import Root
 from ottla.wire.stored import metadata as stored
 
@@ -136,9 +137,9 @@ def decode_fact(data: ByteView) -> Fact:
     """The fact in a record value."""
     view = data if isinstance(data, memoryview) else memoryview(data)
     try:
-        frame, position = codec.read_varint(view, 0)
-        key, position = codec.read_varint(view, position)
-        version, position = codec.read_varint(view, position)
+        frame, position = read_varint(view, 0)
+        key, position = read_varint(view, position)
+        version, position = read_varint(view, position)
         if frame != FRAME_VERSION:
             raise BadFact(f"its frame has version {frame}; this release reads version {FRAME_VERSION}")
         reader = _readers.get((key, version))

@@ -9,8 +9,8 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple, TypeAlias
 
-from ottla.wire.codec import MalformedMessage, skip_tags
 from ottla.wire.messages import APIS
+from ottla.wire.primitives import MalformedMessage, skip_tags
 from ottla.wire.schema import Root
 
 PRODUCE = 0

@@ -1,8 +1,8 @@
 """Messages to bytes and back, for any version, by functions compiled from the message's fields on first use.
 
-Owns: the byte formats of the protocol's types. Never knows: which API a message belongs to, sockets, frames.
-Invariants: bad bytes give `MalformedMessage` and nothing else; no count or length taken from the wire makes a reader
-allocate more than the bytes that are really there.
+Owns: the order and the shape of a message's fields in a version. Never knows: which API a message belongs to, sockets,
+frames. Invariants: bad bytes give `MalformedMessage` and nothing else; no count or length taken from the wire makes a
+reader allocate more than the bytes that are really there.
 
 Consecutive fields of fixed size become one `struct` call, which is what makes a compiled reader several times faster
 than one that walks the description.
@@ -14,33 +14,29 @@ from struct import error as StructError
 from typing import Any, TypeVar
 
 from ottla.base.ports import ByteView
+from ottla.wire.primitives import (
+    FIXED,
+    READERS,
+    WRITERS,
+    Reader,
+    non_null,
+    read_compact_count,
+    read_count,
+    read_varint,
+    skip_tags,
+    take_slice,
+    write_compact_count,
+    write_count,
+    write_varint,
+)
+from ottla.wire.primitives import MalformedMessage as MalformedMessage
 from ottla.wire.schema import LATEST, Field, Message, Root
 
-Reader = Callable[[memoryview, int], tuple[Any, int]]
 Writer = Callable[[bytearray, Any], None]
 Stepper = Callable[[bytearray, Any], Iterator[None]]
 SteppedReader = Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]]
 M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Root)
-
-_int16 = Struct(">h").unpack_from
-_int32 = Struct(">i").unpack_from
-
-FIXED = {
-    "bool": ("?", 1),
-    "int8": ("b", 1),
-    "int16": ("h", 2),
-    "uint16": ("H", 2),
-    "int32": ("i", 4),
-    "uint32": ("I", 4),
-    "int64": ("q", 8),
-    "float64": ("d", 8),
-    "uuid": ("16s", 16),
-}
-
-
-class MalformedMessage(Exception):
-    """Bytes that are no message of the version they claim to be."""
 
 
 def decode(kind: type[R], version: int, data: ByteView, position: int = 0) -> tuple[R, int]:
@@ -85,181 +81,6 @@ def encode_in_steps(message: Root, version: int) -> Generator[None, None, bytear
     yield from stepper(kind, version, version >= kind.FLEXIBLE_FROM)(out, message)
     return out
 
-
-# --- the types that have no fixed size -------------------------------------------------------------------------------
-
-
-def read_varint(b: memoryview, p: int) -> tuple[int, int]:
-    try:
-        value = b[p]
-        p += 1
-        if value < 128:
-            return value, p
-        value &= 127
-        shift = 7
-        while True:
-            byte = b[p]
-            p += 1
-            value |= (byte & 127) << shift
-            if byte < 128:
-                break
-            shift += 7
-            if shift > 28:
-                raise MalformedMessage("a variable-length number is too long")
-    except IndexError:
-        raise MalformedMessage("the message ends inside a variable-length number") from None
-    if value > 0xFFFFFFFF:
-        raise MalformedMessage("a variable-length number is too large")
-    return value, p
-
-
-def write_varint(o: bytearray, value: int) -> None:
-    while value > 127:
-        o.append(value & 127 | 128)
-        value >>= 7
-    o.append(value)
-
-
-def _slice(b: memoryview, p: int, size: int) -> memoryview:
-    part = b[p : p + size]
-    if len(part) != size:
-        raise MalformedMessage("the message ends inside a field")
-    return part
-
-
-def _non_null(value: Any) -> Any:
-    if value is None:
-        raise MalformedMessage("null where a value is needed")
-    return value
-
-
-def read_string(b: memoryview, p: int) -> tuple[str | None, int]:
-    (size,) = _int16(b, p)
-    p += 2
-    if size < 0:
-        return None, p
-    return str(_slice(b, p, size), "utf-8"), p + size
-
-
-def read_compact_string(b: memoryview, p: int) -> tuple[str | None, int]:
-    size, p = read_varint(b, p)
-    if size == 0:
-        return None, p
-    size -= 1
-    return str(_slice(b, p, size), "utf-8"), p + size
-
-
-def read_view(b: memoryview, p: int) -> tuple[memoryview | None, int]:
-    (size,) = _int32(b, p)
-    p += 4
-    if size < 0:
-        return None, p
-    return _slice(b, p, size), p + size
-
-
-def read_compact_view(b: memoryview, p: int) -> tuple[memoryview | None, int]:
-    size, p = read_varint(b, p)
-    if size == 0:
-        return None, p
-    size -= 1
-    return _slice(b, p, size), p + size
-
-
-def read_bytes(b: memoryview, p: int) -> tuple[bytes | None, int]:
-    view, p = read_view(b, p)
-    return (None if view is None else bytes(view)), p
-
-
-def read_compact_bytes(b: memoryview, p: int) -> tuple[bytes | None, int]:
-    view, p = read_compact_view(b, p)
-    return (None if view is None else bytes(view)), p
-
-
-def read_count(b: memoryview, p: int) -> tuple[int, int]:
-    """An array's length, -1 for null; never more than the bytes that follow."""
-    (count,) = _int32(b, p)
-    p += 4
-    if count > len(b) - p:
-        raise MalformedMessage("an array claims more elements than the message has bytes")
-    return count, p
-
-
-def read_compact_count(b: memoryview, p: int) -> tuple[int, int]:
-    count, p = read_varint(b, p)
-    count -= 1
-    if count > len(b) - p:
-        raise MalformedMessage("an array claims more elements than the message has bytes")
-    return count, p
-
-
-def skip_tags(b: memoryview, p: int) -> int:
-    count, p = read_varint(b, p)
-    for _ in range(count):
-        _, p = read_varint(b, p)
-        size, p = read_varint(b, p)
-        _slice(b, p, size)
-        p += size
-    return p
-
-
-def write_string(o: bytearray, value: str | None) -> None:
-    if value is None:
-        o += b"\xff\xff"
-        return
-    data = value.encode()
-    o += pack(">h", len(data))
-    o += data
-
-
-def write_compact_string(o: bytearray, value: str | None) -> None:
-    if value is None:
-        o.append(0)
-        return
-    data = value.encode()
-    write_varint(o, len(data) + 1)
-    o += data
-
-
-def write_bytes(o: bytearray, value: ByteView | None) -> None:
-    if value is None:
-        o += b"\xff\xff\xff\xff"
-        return
-    o += pack(">i", len(value))
-    o += value
-
-
-def write_compact_bytes(o: bytearray, value: ByteView | None) -> None:
-    if value is None:
-        o.append(0)
-        return
-    write_varint(o, len(value) + 1)
-    o += value
-
-
-def write_count(o: bytearray, count: int) -> None:
-    o += pack(">i", count)
-
-
-def write_compact_count(o: bytearray, count: int) -> None:
-    write_varint(o, count + 1)
-
-
-READERS: dict[tuple[str, bool], Reader] = {
-    ("string", False): read_string,
-    ("string", True): read_compact_string,
-    ("bytes", False): read_bytes,
-    ("bytes", True): read_compact_bytes,
-    ("records", False): read_view,
-    ("records", True): read_compact_view,
-}
-WRITERS: dict[tuple[str, bool], Callable[..., None]] = {
-    ("string", False): write_string,
-    ("string", True): write_compact_string,
-    ("bytes", False): write_bytes,
-    ("bytes", True): write_compact_bytes,
-    ("records", False): write_bytes,
-    ("records", True): write_compact_bytes,
-}
 
 # --- compiling -------------------------------------------------------------------------------------------------------
 
@@ -306,7 +127,7 @@ class _Source:
         self.flexible = flexible
         self.stepped = stepped
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {"kind": kind, "varint": read_varint, "slice_": _slice, "non_null": _non_null}
+        self.names: dict[str, Any] = {"kind": kind, "varint": read_varint, "slice_": take_slice, "non_null": non_null}
 
     def name(self, prefix: str, value: Any) -> str:
         name = f"{prefix}{len(self.names)}"

@@ -8,7 +8,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, NamedTuple
 
-from ottla.wire.codec import (
+from ottla.wire.primitives import (
     MalformedMessage,
     read_compact_count,
     read_compact_string,
