@@ -265,7 +265,8 @@ class _Reader:
         return int(value)
 
     def text(self) -> None:
-        self._position += max(self.take(">h"), 0)
+        length = self.take(">h")
+        self._position += max(length, 0)
 
     def integers(self) -> tuple[int, ...]:
         return tuple(self.take(">i") for _ in range(self.take(">i")))
