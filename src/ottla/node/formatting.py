@@ -87,7 +87,7 @@ def format_directories(world: World, values: BrokerValues, wishes: Wishes) -> tu
                 of_metadata = path == metadata_directory(values)
                 properties = DirectoryProperties(cluster, node_id, own_id if of_metadata else random.identity())
                 write_directory_properties(disk, path, properties)
-        if voters:
+        if voters.voters:
             disk.make_directory(metadata_log_directory(values))
             Snapshots(world, metadata_log_directory(values)).write(SnapshotState(LogPosition(0, 0), 1, voters), ())
     except OSError as problem:
