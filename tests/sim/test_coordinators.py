@@ -117,6 +117,22 @@ def test_a_transaction_goes_on_with_the_next_coordinator(world: BrokerWorld, imp
     assert not open_anywhere(world)
 
 
+def test_the_next_transaction_begins_while_the_one_before_still_ends(world: BrokerWorld) -> None:
+    """Nobody is sent away for that, as long as it is a moment."""
+
+    async def story(session: Session) -> None:
+        producer = await patiently(session.init_producer, "id", 60_000, implicit=True)
+        await write(session, producer, b"0")
+        for number in range(1, 6):
+            producer = await session.end(producer, commit=True)
+            for name in DATA:
+                await session.produce(name, [b"%d" % number], producer, 0, 3.0)
+        await session.end(producer, commit=True)
+        await expect(session, *(b"%d" % number for number in range(6)))
+
+    world.run(story)
+
+
 def test_an_end_that_was_answered_is_told_by_the_next_coordinator(world: BrokerWorld) -> None:
     async def story(session: Session) -> None:
         producer = await patiently(session.init_producer, "id", 60_000, implicit=True)

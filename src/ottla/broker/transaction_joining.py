@@ -55,7 +55,7 @@ def _ask(broker: "Broker", wanted: Joining) -> "Errors | Future[Errors]":
         said = {name: shard.machine.verify(producer, name) for name in names}
         errors: Errors = {name: error for name, error in said.items() if error != ErrorCode.NONE}
         return shard.settled(errors, wanted.refused)
-    answer = shard.ask(shard.machine.decide_add(producer, names, EPOCH_PER_TRANSACTION, shard.now()))
+    answer = shard.add(producer, names, EPOCH_PER_TRANSACTION)
     if isinstance(answer, tuple):
         return wanted.refused(answer.error)
     place: Future[Errors] = broker.loop.create_future()

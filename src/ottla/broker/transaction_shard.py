@@ -6,15 +6,17 @@ knows: what is decided, how a partition is told. Invariant: markers are written 
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
+from ottla.base.vocabulary import TopicPartition
 from ottla.broker.machine_shard import MachineShard, Writer, read_clock, when_safe
 from ottla.broker.partitions import Partition
 from ottla.broker.transaction_endings import RETRY_SECONDS, Ending, Endings
 from ottla.broker.transaction_markers import Markers
 from ottla.log.producers import EndMarker
-from ottla.transactions.decision import Decision, Limits, Outcome
+from ottla.transactions.decision import Decision, Limits, Outcome, Producer
 from ottla.transactions.machine import TransactionMachine
 from ottla.transactions.records import written
 from ottla.transactions.state import State, TransactionFact
@@ -24,6 +26,20 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 FEATURE = "transaction.version"
+RETRY_MS = "add.partitions.to.txn.retry.backoff.ms"
+
+
+class Adding(NamedTuple):
+    """Partitions that are to come into a transaction which cannot begin yet."""
+
+    producer: Producer
+    names: frozenset[TopicPartition]
+    version: int
+    place: "asyncio.Future[Outcome]"
+
+    def settle(self, outcome: Outcome) -> None:
+        if not self.place.done():
+            self.place.set_result(outcome)
 
 
 class TransactionShard(MachineShard[TransactionFact, Outcome]):
@@ -34,6 +50,8 @@ class TransactionShard(MachineShard[TransactionFact, Outcome]):
         seconds = broker.values.integer("request.timeout.ms") / 1000
         super().__init__(broker, partition, self.machine, written, seconds)
         self._endings = Endings(broker, Markers(broker), self._complete)
+        self._to_add: dict[str, list[Adding]] = {}
+        """Who waits for the end of the transaction before."""
 
     def begin(self) -> None:
         super().begin()
@@ -45,6 +63,35 @@ class TransactionShard(MachineShard[TransactionFact, Outcome]):
         answer = self.carry_out(decision, Outcome)
         assert answer is not None
         return answer
+
+    def add(
+        self, producer: Producer, names: frozenset[TopicPartition], version: int
+    ) -> "Outcome | asyncio.Future[Outcome]":
+        """Partitions come into the transaction. While the one before is still ending, that is waited for a moment:
+        it is quicker than to let the client come back."""
+        decision = self.machine.decide_add(producer, names, version, self.now())
+        if decision.reply is None or decision.reply.error != ErrorCode.CONCURRENT_TRANSACTIONS:
+            return self.ask(decision)
+        adding = Adding(producer, names, version, self._broker.loop.create_future())
+        self._to_add.setdefault(producer.transactional_id, []).append(adding)
+        self._broker.loop.call_later(self._broker.values.integer(RETRY_MS) / 1000, self._add_no_more, adding)
+        return adding.place
+
+    def _add_no_more(self, adding: "Adding") -> None:
+        waiting = self._to_add.get(adding.producer.transactional_id, [])
+        if adding in waiting:
+            waiting.remove(adding)
+            if not waiting:
+                del self._to_add[adding.producer.transactional_id]
+            adding.settle(Outcome(ErrorCode.CONCURRENT_TRANSACTIONS))
+
+    def _add_waiting(self, transactional_id: str) -> None:
+        for producer, names, version, place in self._to_add.pop(transactional_id, ()):
+            answer = self.ask(self.machine.decide_add(producer, names, version, self.now()))
+            if isinstance(answer, tuple):
+                Adding(producer, names, version, place).settle(answer)
+            else:
+                answer.add_done_callback(partial(_pass_on, place))
 
     def _apply(self, facts: Sequence[TransactionFact], writer: Writer | None) -> None:
         super()._apply(facts, writer)
@@ -79,11 +126,23 @@ class TransactionShard(MachineShard[TransactionFact, Outcome]):
         """Every partition has been told; answers whether that could be stored."""
         if not self.loaded or not self.leads:
             return True
-        return self._store(self.machine.decide_complete(transactional_id, self.now()).facts) == ErrorCode.NONE
+        if self._store(self.machine.decide_complete(transactional_id, self.now()).facts) != ErrorCode.NONE:
+            return False
+        self._add_waiting(transactional_id)
+        return True
 
     def stop(self) -> None:
         self._endings.stop()
+        waiting, self._to_add = self._to_add, {}
+        for additions in waiting.values():
+            for adding in additions:
+                adding.settle(Outcome(ErrorCode.NOT_COORDINATOR))
         super().stop()
+
+
+def _pass_on(place: "asyncio.Future[Outcome]", answer: "asyncio.Future[Outcome]") -> None:
+    if not place.done():
+        place.set_result(answer.result())
 
 
 def answered(

@@ -27,8 +27,8 @@ def handle(
         return AddOffsetsToTxnResponse(error_code=shard)
     producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
     holding = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))
-    decision = shard.machine.decide_add(producer, frozenset((holding,)), 0, shard.now())
-    return answered(shard.ask(decision), lambda outcome: _told(outcome, context.version))
+    added = shard.add(producer, frozenset((holding,)), 0)
+    return answered(added, lambda outcome: _told(outcome, context.version))
 
 
 def _told(outcome: Outcome, version: int) -> AddOffsetsToTxnResponse:

@@ -73,7 +73,7 @@ def _asked(broker: "Broker", asked: AddPartitionsToTxnTransaction, version: int)
         errors = {name: error for name, error in said.items() if error != ErrorCode.NONE}
         return asked, errors, shard.settled(_DONE, Outcome)
     protocol = EPOCH_PER_TRANSACTION if version >= BROKERS_FROM else 0
-    return asked, {}, shard.ask(shard.machine.decide_add(producer, frozenset(names), protocol, shard.now()))
+    return asked, {}, shard.add(producer, frozenset(names), protocol)
 
 
 def _refusal(broker: "Broker", name: TopicPartition, version: int) -> ErrorCode:
