@@ -4,7 +4,6 @@ Each start of a cluster runs four rounds of load, of which the first is cold and
 are made, a leader is stopped in good order, one is killed, and a partition moves.
 """
 
-import statistics
 import struct
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 from bench import load
 from bench.clusters import CLUSTERS, NODES, Cluster
+from bench.turns import Numbers, in_turn
 from bench.wire import METADATA, Connection, Refused, array, one_record_batch, string
 from confluent_kafka import Producer
 
@@ -33,27 +33,12 @@ MOVED, THROTTLE = 1_000_000_000, 100_000_000
 PARTITIONS = 1_000
 EXISTS = "error 36"
 
-Numbers = dict[str, float]
-
 
 def measure(starts: int) -> dict[str, dict[str, Numbers]]:
-    """Medians over the starts: system → "cold" and "warm" → numbers."""
-    seen: dict[str, dict[str, list[Numbers]]] = {kind.name: {"cold": [], "warm": []} for kind in CLUSTERS}
-    for start in range(starts):
-        for kind in CLUSTERS if start % 2 == 0 else reversed(CLUSTERS):
-            print(f"cluster: start {start + 1} of {starts}, {kind.name}", flush=True)
-            for when, numbers in numbers_of(kind(f"cluster-{start}")).items():
-                seen[kind.name][when].append(numbers)
-    return {
-        name: {
-            when: {key: statistics.median(each[key] for each in found) for key in found[0]}
-            for when, found in by.items()
-        }
-        for name, by in seen.items()
-    }
+    return in_turn("cluster", CLUSTERS, starts, numbers_of)
 
 
-def numbers_of(cluster: Cluster) -> dict[str, Numbers]:
+def numbers_of(cluster: Cluster) -> tuple[Numbers, Numbers]:
     cluster.format()
     try:
         seconds = start(cluster)
@@ -66,7 +51,7 @@ def numbers_of(cluster: Cluster) -> dict[str, Numbers]:
         warm["gap_stopped"] = gap(cluster, "stopped", cluster.terminate)
         warm["gap_killed"] = gap(cluster, "killed", cluster.kill)
         warm |= moves(cluster)
-        return {"cold": cold, "warm": warm}
+        return cold, warm
     finally:
         cluster.stop()
         cluster.remove()
@@ -117,10 +102,11 @@ def one_round(cluster: Cluster, number: int) -> Numbers:
 
 
 def create_partitions(cluster: Cluster) -> float:
-    """Seconds until a new topic's thousand partitions are led and in sync, as every node says."""
+    """Seconds until a new topic's thousand partitions are known to every node and each has taken a message."""
     begin = time.perf_counter()
     assert created(cluster, "many", PARTITIONS), "the topic is created"
     wait_until_whole(cluster, "many")
+    load.run(cluster, "fill", "many", PARTITIONS, SMALL, BATCHED)
     return time.perf_counter() - begin
 
 

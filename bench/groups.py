@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from bench.brokers import Broker, Kafka, Ottla
+from bench.turns import Numbers, in_turn
 from bench.wire import METADATA, Connection, Refused, array, frame, string
 
 OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 8, 10, 11, 12, 14, 68
@@ -24,8 +25,6 @@ ROUNDS = 4
 GROUPS = 1_000
 SESSION_MS, REBALANCE_MS = 30_000, 60_000
 SECONDS = 60.0
-
-Numbers = dict[str, float]
 
 
 class QuickKafka(Kafka):
@@ -49,21 +48,7 @@ QUICK: tuple[type[Broker], ...] = (QuickKafka, QuickOttla)
 
 
 def measure(starts: int) -> dict[str, dict[str, Numbers]]:
-    """Medians over the starts: broker → "cold" and "warm" → numbers."""
-    seen: dict[str, dict[str, list[Numbers]]] = {kind.name: {"cold": [], "warm": []} for kind in QUICK}
-    for start in range(starts):
-        for kind in QUICK if start % 2 == 0 else reversed(QUICK):
-            print(f"groups: start {start + 1} of {starts}, {kind.name}", flush=True)
-            cold, warm = numbers_of(kind(f"groups-{start}"))
-            seen[kind.name]["cold"].append(cold)
-            seen[kind.name]["warm"].append(warm)
-    return {
-        name: {
-            when: {key: statistics.median(numbers[key] for numbers in found) for key in found[0]}
-            for when, found in by.items()
-        }
-        for name, by in seen.items()
-    }
+    return in_turn("groups", QUICK, starts, numbers_of)
 
 
 def numbers_of(broker: Broker) -> tuple[Numbers, Numbers]:

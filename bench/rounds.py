@@ -4,10 +4,9 @@ Each start of a broker runs four rounds. The first is what scripts and tests mee
 a long-lived broker gives (warm). A round makes new topics, so no round reads what another wrote.
 """
 
-import statistics
-
 from bench import load
 from bench.brokers import BROKERS, Broker
+from bench.turns import Numbers, in_turn, medians
 from bench.wire import Connection
 
 ROUNDS = 4
@@ -19,23 +18,9 @@ BATCHED = "linger.ms=5"
 WARM_READS = 5
 """A read takes half a second, and phases of several seconds in which the machine is half as fast are common."""
 
-Numbers = dict[str, float]
-
 
 def measure(starts: int) -> dict[str, dict[str, Numbers]]:
-    """Medians over the starts: broker → "cold" and "warm" → numbers."""
-    seen: dict[str, dict[str, list[Numbers]]] = {kind.name: {"cold": [], "warm": []} for kind in BROKERS}
-    for start in range(starts):
-        for kind in BROKERS if start % 2 == 0 else reversed(BROKERS):
-            print(f"load: start {start + 1} of {starts}, {kind.name}", flush=True)
-            cold, warm = rounds_of(kind(f"load-{start}"))
-            seen[kind.name]["cold"].append(cold)
-            seen[kind.name]["warm"].append(warm)
-    return {name: {when: medians(found) for when, found in by.items()} for name, by in seen.items()}
-
-
-def medians(found: list[Numbers]) -> Numbers:
-    return {key: statistics.median(numbers[key] for numbers in found) for key in found[0]}
+    return in_turn("load", BROKERS, starts, rounds_of)
 
 
 def rounds_of(broker: Broker) -> tuple[Numbers, Numbers]:

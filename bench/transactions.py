@@ -1,10 +1,10 @@
 """Transactional produce: transactions of 100 messages, one after the other, through librdkafka."""
 
-import statistics
 import time
 from typing import Any
 
 from bench.brokers import BROKERS, Broker
+from bench.turns import Numbers, in_turn
 from bench.wire import Connection
 from confluent_kafka import Producer
 
@@ -15,26 +15,12 @@ PARTITIONS = 6
 ROUNDS = 4
 SECONDS = 60.0
 
-Numbers = dict[str, float]
-
 
 def measure(starts: int) -> dict[str, dict[str, Numbers]]:
-    """Medians over the starts: broker → "cold" and "warm" → numbers."""
-    seen: dict[str, list[list[Numbers]]] = {kind.name: [] for kind in BROKERS}
-    for start in range(starts):
-        for kind in BROKERS if start % 2 == 0 else reversed(BROKERS):
-            print(f"transactions: start {start + 1} of {starts}, {kind.name}", flush=True)
-            seen[kind.name].append(rounds_of(kind(f"transactions-{start}")))
-    return {
-        name: {
-            when: {key: statistics.median(rounds[at][key] for rounds in found) for key in found[0][at]}
-            for when, at in (("cold", 0), ("warm", -1))
-        }
-        for name, found in seen.items()
-    }
+    return in_turn("transactions", BROKERS, starts, rounds_of)
 
 
-def rounds_of(broker: Broker) -> list[Numbers]:
+def rounds_of(broker: Broker) -> tuple[Numbers, Numbers]:
     broker.format()
     broker.start()
     try:
@@ -48,7 +34,8 @@ def rounds_of(broker: Broker) -> list[Numbers]:
         }
         producer = Producer(settings)
         producer.init_transactions(SECONDS)
-        return [one_round(broker, producer) for _ in range(ROUNDS)]
+        found = [one_round(broker, producer) for _ in range(ROUNDS)]
+        return found[0], found[-1]
     finally:
         broker.stop()
         broker.remove()
