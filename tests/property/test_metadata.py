@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.base.errors import ErrorCode
-from ottla.controller.sole_controller import Controller
+from ottla.controller.controller import Controller
 from ottla.metadata.image import ResourceType
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -93,17 +93,18 @@ async def step(controller: Controller, model: Model, what: str, name: str, numbe
 
 async def run(directory: Path, steps: list[tuple[str, str, int]]) -> None:
     controlled = Controlled(directory)
+    await controlled.start()
     model = Model()
     for what, name, number in [*steps, ("crash", "", 0)]:
         before = controlled.controller.image
         if what == "restart":
-            controlled.controller.close()
+            await controlled.stop()
         elif what == "crash":
             controlled.disk.crash(controlled.directory)
         else:
             await step(controlled.controller, model, what, name, number)
             continue
-        assert settled(controlled.start().image) == settled(before)
+        assert settled((await controlled.start()).image) == settled(before)
     image = controlled.controller.image
     assert {name: len(topic.partitions) for name, topic in image.topics.items()} == model.partitions
     assert {topic.name for topic in image.topics_by_id.values()} == set(model.partitions)

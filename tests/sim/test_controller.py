@@ -91,6 +91,11 @@ class Leading:
         self.proposed_at = -1
         self.high_watermark = 0
 
+    def forget(self, leader_epoch: int, partition_epoch: int) -> None:
+        """What was proposed about this state does not happen."""
+        if (self.epoch, self.proposed_at) == (leader_epoch, partition_epoch):
+            self.proposed = ()
+
 
 class Node:
     """A broker: its disk outlives its process."""
@@ -327,7 +332,7 @@ class World:
             self.acknowledged[key] = {at: entry for at, entry in promised.items() if at < len(log) and log[at] == entry}
             return
         for at, entry in promised.items():
-            assert at < len(log) and log[at] == entry, (
+            assert log[at : at + 1] == [entry], (
                 f"broker {leader.id} leads {key} in epoch {partition.leader_epoch} without record {entry} at {at}"
             )
 
@@ -417,12 +422,12 @@ class World:
         proposer = self.nodes[request.broker_id].leading.get(key)
         if answer.error_code == ErrorCode.INELIGIBLE_REPLICA and proposer is not None:
             # The one refusal that says that nothing happened and nothing will; all others wait for the next image.
-            if (proposer.epoch, proposer.proposed_at) == (data.leader_epoch, data.partition_epoch):
-                proposer.proposed = ()
+            proposer.forget(data.leader_epoch, data.partition_epoch)
         if answer.error_code in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED):
             assert before is not None
             told = (before.leader, before.leader_epoch, before.partition_epoch)
             assert told == (request.broker_id, data.leader_epoch, data.partition_epoch), "a stale proposal counted"
+            assert request.broker_epoch == image.brokers[request.broker_id].epoch, "a stale leader counted"
             for member in data.new_isr_with_epochs:
                 assert member.broker_epoch in (-1, image.brokers[member.broker_id].epoch), "a stale follower counted"
         if isinstance(answer, ResponsePartitionData) and answer.error_code == ErrorCode.NONE:
@@ -561,10 +566,10 @@ def check_end(world: World) -> None:
     for topic in image.topics.values():
         for number, partition in enumerate(topic.partitions):
             where = f"{topic.name}-{number}: {partition}"
-            assert not partition.adding and not partition.removing, f"a reassignment never ends, {where}"
+            assert (partition.adding, partition.removing) == ((), ()), f"a reassignment never ends, {where}"
             assert set(partition.in_sync) == set(partition.replicas), f"not whole, {where}"
             assert partition.leader == partition.replicas[0], f"not balanced, {where}"
-            assert not partition.eligible and not partition.recovering, where
+            assert (partition.eligible, partition.recovering) == ((), False), where
     whole = ClusterDelta(ClusterImage(CLUSTER))
     whole.replay_all(decode_facts(encode_facts(world.facts)))
     assert whole.apply(image.offset, 1) == image, "all facts in one go give another image"

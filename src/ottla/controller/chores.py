@@ -65,8 +65,10 @@ class Chores:
         self._clock = clock
         self._intervals = intervals
         self._timers: dict[Callable[[], float], asyncio.TimerHandle] = {}
+        self._going = False
 
     def start(self) -> None:
+        self._going = True
         intervals = self._intervals
         self._later(self._check_sessions, intervals.session)
         self._later(self._elect_uncleanly, intervals.unclean)
@@ -76,6 +78,7 @@ class Chores:
             self._later(self._idle, intervals.idle)
 
     def stop(self) -> None:
+        self._going = False
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -92,7 +95,8 @@ class Chores:
     def _run(self, chore: Callable[[], float]) -> None:
         del self._timers[chore]
         seconds = chore()
-        if chore not in self._timers:
+        # The chore itself may have ended the leadership, or have seen the next one begin.
+        if self._going and chore not in self._timers:
             self._later(chore, seconds)
 
     def _check_sessions(self) -> float:

@@ -60,7 +60,7 @@ from ottla.wire.messages.list_partition_reassignments import (
 )
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from ottla.wire.stored.metadata import ConfigRecord, NoOpRecord
+from ottla.wire.stored.metadata import AbortTransactionRecord, ConfigRecord, NoOpRecord
 
 logger = logging.getLogger("ottla.controller")
 R = TypeVar("R")
@@ -141,6 +141,8 @@ class Controller:
             # Nobody knows what the one before has heard: each broker has a whole session to be heard.
             if not broker.fenced:
                 self._heartbeats.begin(broker.id, broker.epoch, now)
+        if self._quorum.interrupted:
+            self._abort_transaction()
         if not self.image.features:
             self.carry_out(self._first_facts, "a new cluster begins")
         self._chores.start()
@@ -152,6 +154,13 @@ class Controller:
         self._chores.stop()
         self._heartbeats.clear()
         self._ledger.end()
+
+    def _abort_transaction(self) -> None:
+        # Facts of a transaction count when it ends, so there is nothing in the image to change.
+        try:
+            self._quorum.append([AbortTransactionRecord(reason="the leader that began it is gone")])
+        except (NotLeader, StorageFailure) as failure:
+            logger.error("a transaction of another leader cannot be aborted: %s", failure)
 
     def _first_facts(self, place: Place) -> list[Fact]:
         # One number for the whole cluster is what elections of eligible replicas go by.
@@ -343,7 +352,7 @@ class Controller:
     ) -> R:
         """Decide, store, and answer when it is agreed on; `decided` hears at once where the facts end."""
         if not self.active:
-            return refuse(NOT_CONTROLLER)
+            return refuse(self._absence())
         try:
             decision = decide(self._place())
             if decision.facts:
@@ -351,14 +360,21 @@ class Controller:
                 if decided is not None:
                     decided(offset)
         except NotLeader:
-            return refuse(NOT_CONTROLLER)
+            return refuse(self._absence())
         except StorageFailure as failure:
             logger.error("metadata cannot be stored: %s", failure)
-            return refuse(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"The metadata cannot be stored: {failure}"))
+            return refuse(_storage_refusal(failure))
         # Also a reply without facts may rest on some that are not agreed on yet.
         if await self._ledger.settled():
             return decision.reply
-        return refuse(NOT_CONTROLLER)
+        return refuse(self._absence())
+
+    def _absence(self) -> Refusal:
+        """Why this node does not decide: another one does, unless there is none and the disk is to blame."""
+        damaged = self._quorum.damaged
+        if damaged is None or len(self._quorum.voters) > 1:
+            return NOT_CONTROLLER
+        return _storage_refusal(damaged)
 
     def carry_out(self, decide: Callable[[Place], list[Fact]], why: str) -> int:
         """Something that nobody waits for; how many facts it came to."""
@@ -397,3 +413,7 @@ class Controller:
                 image.config(ResourceType.BROKER, str(self.node_id)), image.config(ResourceType.BROKER, "")
             )
         return Place(image, self._values)
+
+
+def _storage_refusal(failure: StorageFailure) -> Refusal:
+    return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"The metadata cannot be stored: {failure}")

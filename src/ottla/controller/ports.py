@@ -1,12 +1,13 @@
 """What the controller needs of the quorum, in its own words.
 
-Owns: the protocol only. `controller.quorum_node` fulfils it.
+Owns: the protocols only. `controller.quorum_node` fulfils them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ottla.controller.quorum_ports import Voter
+from ottla.log.files import StorageFailure
 from ottla.metadata.facts import Fact
 
 
@@ -22,8 +23,31 @@ class Quorum(Protocol):
         ...
 
     @property
+    def damaged(self) -> StorageFailure | None:
+        """Why nothing can be stored on this node now."""
+        ...
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the facts told so far end inside a transaction that nobody will end."""
+        ...
+
+    @property
     def voters(self) -> Sequence[Voter]: ...
 
     def append(self, facts: list[Fact]) -> int:
         """Facts that count together or not at all; the offset of the last. Raises NotLeader, StorageFailure."""
+        ...
+
+
+class Snapshots(Protocol):
+    """Where snapshots go."""
+
+    @property
+    def log_size(self) -> int:
+        """Bytes of the log on disk."""
+        ...
+
+    def take_snapshot(self, facts: Iterable[Fact], offset: int, epoch: int) -> None:
+        """Write the state that all facts up to and with `offset` amount to, beside the loop."""
         ...

@@ -79,6 +79,11 @@ class QuorumNode(QuorumHost):
         return self.log.snapshot
 
     @property
+    def damaged(self) -> StorageFailure | None:
+        """Why nothing can be stored here now."""
+        return self._damaged
+
+    @property
     def interrupted(self) -> bool:
         """Whether the facts told so far end inside a transaction; a new leader has to abort it."""
         return self.log.interrupted

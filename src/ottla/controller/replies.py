@@ -1,12 +1,10 @@
-"""Replies that need no decision: refusals of a whole request, item by item, and the description of the quorum.
+"""Replies that need no decision: refusals of a whole request, item by item.
 
 Owns: which items a request names. Never knows: why a request is refused.
 """
 
-from ottla.base.errors import ErrorCode
 from ottla.metadata.configs import refused_resource
 from ottla.metadata.decision import Refusal
-from ottla.metadata.names import METADATA_TOPIC
 from ottla.wire.messages import alter_configs as full
 from ottla.wire.messages import incremental_alter_configs as incremental
 from ottla.wire.messages.create_partitions import (
@@ -16,13 +14,6 @@ from ottla.wire.messages.create_partitions import (
 )
 from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
-from ottla.wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    ReplicaState,
-    ResponsePartitionData,
-    ResponseTopicData,
-)
 from ottla.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -97,41 +88,4 @@ def elect_leaders(request: ElectLeadersRequest, refusal: Refusal) -> ElectLeader
             ReplicaElectionResult(topic.topic, [PartitionResult(number, error, message) for number in topic.partitions])
             for topic in request.topic_partitions or ()
         ],
-    )
-
-
-def describe_quorum(
-    request: DescribeQuorumRequest, node_id: int, epoch: int, end_offset: int, now_ms: int
-) -> DescribeQuorumResponse:
-    """The quorum of one: its only voter leads and has everything. It listens to no other, so it names no address."""
-    voter = ReplicaState(
-        replica_id=node_id,
-        log_end_offset=end_offset,
-        last_fetch_timestamp=now_ms,
-        last_caught_up_timestamp=now_ms,
-    )
-
-    def described(topic: str, number: int) -> ResponsePartitionData:
-        if topic != METADATA_TOPIC or number != 0:
-            return ResponsePartitionData(
-                partition_index=number,
-                error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                error_message="This server does not host this topic-partition.",
-            )
-        return ResponsePartitionData(
-            partition_index=number,
-            leader_id=node_id,
-            leader_epoch=epoch,
-            high_watermark=end_offset,
-            current_voters=[voter],
-        )
-
-    return DescribeQuorumResponse(
-        topics=[
-            ResponseTopicData(
-                topic_name=topic.topic_name,
-                partitions=[described(topic.topic_name, each.partition_index) for each in topic.partitions],
-            )
-            for topic in request.topics
-        ]
     )

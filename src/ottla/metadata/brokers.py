@@ -96,7 +96,7 @@ def _registration_error(
 ) -> ErrorCode:
     if request.cluster_id != image.cluster_id:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
-    if existing is not None and lives and existing.incarnation_id != request.incarnation_id:
+    if existing is not None and lives and not _is_successor(request, existing):
         return ErrorCode.DUPLICATE_BROKER_REGISTRATION
     if request.is_migrating_zk_broker:
         return ErrorCode.BROKER_ID_NOT_REGISTERED
@@ -120,6 +120,16 @@ def _registration_error(
         if not first <= level <= last:
             return ErrorCode.UNSUPPORTED_VERSION
     return ErrorCode.NONE
+
+
+def _is_successor(request: BrokerRegistrationRequest, existing: BrokerImage) -> bool:
+    """Whether the id is not taken from somebody: by the process that has it, or by one that listens in its place."""
+    if request.incarnation_id == existing.incarnation_id:
+        return True
+    # Two processes cannot have one address, so this one was started after the other had gone.
+    return bool(request.listeners) and existing.listeners == {
+        each.name: (each.host, each.port) for each in request.listeners
+    }
 
 
 def register_controller(

@@ -19,6 +19,7 @@ from ottla.controller.image_loader import ImageLoader
 from ottla.controller.quorum_node import QuorumNode
 from ottla.controller.quorum_ports import QuorumPlace, QuorumSettings
 from ottla.controller.server import ControllerServer, ServerPlace
+from ottla.controller.snapshot_trigger import SnapshotTrigger
 from ottla.log.properties import read_directory_properties
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore
@@ -62,6 +63,7 @@ class Assembly:
         self._controller: Controller | None = None
         self._loader: ImageLoader | None = None
         self._quorum: QuorumNode | None = None
+        self._snapshots: SnapshotTrigger | None = None
 
     @property
     def quorum(self) -> QuorumNode:
@@ -100,6 +102,7 @@ class Assembly:
             loop, world, lambda work: loop.run_in_executor(threads, work), metadata_log_directory(values)
         )
         self._quorum = QuorumNode(place, identity, QuorumSettings.of(values), links, events)
+        self._snapshots = SnapshotTrigger(self._loader, self._quorum, values)
         if self._controller is not None:
             self._controller.attach(self._quorum)
             self.server = ControllerServer(
@@ -190,6 +193,8 @@ class Assembly:
         if self.broker is not None:
             await self.broker.lifecycle.leave()
             await self.broker.stop()
+        if self._snapshots is not None:
+            self._snapshots.stop()
         await self.quorum.stop()
         if self.server is not None:
             await self.server.stop()

@@ -11,7 +11,8 @@ from support.clusters import Controlled
 
 async def test_ids_are_given_out_once_across_blocks_and_waiters(tmp_path: Path) -> None:
     controlled = Controlled(tmp_path)
-    ids = ProducerIds(controlled.controller, 1)
+    await controlled.start()
+    ids = ProducerIds(controlled.channel, 1)
 
     taken = await asyncio.gather(*(ids.take() for _ in range(2500)))
 
@@ -21,22 +22,27 @@ async def test_ids_are_given_out_once_across_blocks_and_waiters(tmp_path: Path) 
 
 async def test_ids_of_another_start_do_not_repeat(tmp_path: Path) -> None:
     controlled = Controlled(tmp_path)
-    assert await ProducerIds(controlled.controller, 1).take() == 0
+    await controlled.start()
+    assert await ProducerIds(controlled.channel, 1).take() == 0
 
-    assert await ProducerIds(controlled.start(), 1).take() == 1000
+    await controlled.start()
+    assert await ProducerIds(controlled.channel, 1).take() == 1000
 
 
 async def test_without_a_stored_block_there_is_no_id(tmp_path: Path) -> None:
     controlled = Controlled(tmp_path)
-    ids = ProducerIds(controlled.controller, 1)
+    await controlled.start()
+    ids = ProducerIds(controlled.channel, 1)
     controlled.disk.sync_errno = errno.EIO
     assert await ids.take() == ErrorCode.KAFKA_STORAGE_ERROR
 
-    controlled.disk.heal()
+    await controlled.heal()
     assert await ids.take() == 0
 
 
 async def test_a_broker_that_is_not_registered_gets_none_yet(tmp_path: Path) -> None:
-    ids = ProducerIds(Controlled(tmp_path).controller, 7)
+    controlled = Controlled(tmp_path)
+    await controlled.start()
+    ids = ProducerIds(controlled.channel, 7)
 
     assert await ids.take() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

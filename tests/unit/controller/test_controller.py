@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.controller.sole_controller import Controller
-from ottla.controller.metadata_log import UnreadableMetadata
+from ottla.controller.controller import Controller
+from ottla.controller.quorum_ports import UnreadableMetadata
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
@@ -21,7 +21,6 @@ from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     IncrementalAlterConfigsRequest,
@@ -37,8 +36,11 @@ from support.clusters import Controlled, creation, new_topic, registration, sett
 
 
 @pytest.fixture
-def controlled(tmp_path: Path) -> Controlled:
-    return Controlled(tmp_path)
+async def controlled(tmp_path: Path) -> Controlled:
+    controlled = Controlled(tmp_path)
+    await controlled.start()
+    controlled.syncs = 0
+    return controlled
 
 
 async def create(controller: Controller, *names: str) -> list[int]:
@@ -159,10 +161,9 @@ async def exercise(controller: Controller) -> None:
 async def test_everything_is_there_after_a_clean_restart(controlled: Controlled) -> None:
     await exercise(controlled.controller)
     before = controlled.controller.image
-    await controlled.controller.stop()
-    controlled.controller.close()
+    await controlled.stop()
 
-    after = controlled.start().image
+    after = (await controlled.start()).image
 
     assert settled(after) == settled(before)
     assert len(after.topics["orders"].partitions) == 5
@@ -175,7 +176,7 @@ async def test_everything_that_was_answered_is_there_after_a_power_cut(controlle
     before = controlled.controller.image
     controlled.disk.crash(controlled.directory)
 
-    assert settled(controlled.start().image) == settled(before)
+    assert settled((await controlled.start()).image) == settled(before)
 
 
 async def test_a_torn_tail_is_cut_off_at_the_start(controlled: Controlled) -> None:
@@ -184,14 +185,14 @@ async def test_a_torn_tail_is_cut_off_at_the_start(controlled: Controlled) -> No
     with log_file(controlled).open("ab") as file:
         file.write(log_file(controlled).read_bytes()[-40:])
 
-    assert settled(controlled.start().image) == settled(before)
+    assert settled((await controlled.start()).image) == settled(before)
     assert await create(controlled.controller, "more") == [ErrorCode.NONE]
-    assert set(controlled.start().image.topics) == {"orders", "more"}
+    assert set((await controlled.start()).image.topics) == {"orders", "more"}
 
 
 async def test_each_start_is_an_epoch_that_begins_with_a_leader_change(controlled: Controlled) -> None:
-    controlled.start()
-    await create(controlled.start(), "orders")
+    await controlled.start()
+    await create(await controlled.start(), "orders")
 
     data = log_file(controlled).read_bytes()
     changes = {}
@@ -212,12 +213,12 @@ async def test_an_epoch_is_not_used_again_when_only_the_quorum_state_remembers_i
     state = Path(controlled.directory) / "quorum-state"
     state.write_text(state.read_text().replace('"leaderEpoch":1', '"leaderEpoch":40'))
 
-    assert controlled.start().epoch == 41
+    assert (await controlled.start()).epoch == 41
 
 
 async def test_the_epoch_of_a_registration_is_the_offset_of_its_fact(controlled: Controlled) -> None:
     first = controlled.controller.image.brokers[1].epoch
-    second = controlled.start().image.brokers[1].epoch
+    second = (await controlled.start()).image.brokers[1].epoch
 
     assert second > first
     assert second == controlled.controller.image.offset - 1
@@ -232,9 +233,9 @@ async def test_a_sync_that_fails_refuses_everything_that_waits_and_leaves_no_tra
 
     assert answers == [[ErrorCode.KAFKA_STORAGE_ERROR], [ErrorCode.KAFKA_STORAGE_ERROR]]
     assert controlled.controller.image is image
-    controlled.disk.heal()
+    await controlled.heal()
     assert await create(controlled.controller, "a", "after") == [ErrorCode.NONE, ErrorCode.NONE]
-    assert set(controlled.start().image.topics) == {"before", "a", "after"}
+    assert set((await controlled.start()).image.topics) == {"before", "a", "after"}
 
 
 async def test_what_was_decided_on_top_of_a_failed_sync_fails_too(controlled: Controlled) -> None:
@@ -248,8 +249,8 @@ async def test_what_was_decided_on_top_of_a_failed_sync_fails_too(controlled: Co
     controlled.release()
 
     assert list(await asyncio.gather(first, second)) == [[ErrorCode.KAFKA_STORAGE_ERROR]] * 2
-    controlled.disk.heal()
-    assert dict(controlled.start().image.topics) == {}
+    await controlled.heal()
+    assert dict((await controlled.start()).image.topics) == {}
 
 
 async def test_a_full_disk_is_told_and_forgotten_when_there_is_room_again(controlled: Controlled) -> None:
@@ -260,9 +261,9 @@ async def test_a_full_disk_is_told_and_forgotten_when_there_is_room_again(contro
     assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert result.error_message is not None
     assert "No room" in result.error_message
-    controlled.disk.heal()
+    await controlled.heal()
     assert await create(controlled.controller, "orders") == [ErrorCode.NONE]
-    assert list(controlled.start().image.topics) == ["orders"]
+    assert list((await controlled.start()).image.topics) == ["orders"]
 
 
 async def test_a_write_that_fails_half_way_and_cannot_be_undone_is_repaired_later(controlled: Controlled) -> None:
@@ -272,9 +273,9 @@ async def test_a_write_that_fails_half_way_and_cannot_be_undone_is_repaired_late
 
     assert await create(controlled.controller, "lost") == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert await create(controlled.controller, "lost") == [ErrorCode.KAFKA_STORAGE_ERROR]
-    controlled.disk.heal()
+    await controlled.heal()
     assert await create(controlled.controller, "after") == [ErrorCode.NONE]
-    assert set(controlled.start().image.topics) == {"before", "after"}
+    assert set((await controlled.start()).image.topics) == {"before", "after"}
 
 
 async def test_every_kind_of_request_names_its_items_when_nothing_can_be_stored(controlled: Controlled) -> None:
@@ -309,44 +310,32 @@ async def test_a_log_with_a_fact_from_the_future_is_refused_with_its_place(contr
         file.write(batch)
 
     with pytest.raises(UnreadableMetadata, match=rf"offsets {end} and {end} of .* no fact of kind 99"):
-        controlled.start()
+        await controlled.start()
 
 
 async def test_facts_of_a_transaction_count_when_it_ends_and_not_before(controlled: Controlled) -> None:
-    log = controlled.controller.log
+    quorum = controlled.quorum
 
     def topic(name: str) -> list[Fact]:
         return [TopicRecord(name=name, topic_id=name.encode().ljust(16))]
 
-    log.append([BeginTransactionRecord(name="x"), *topic("kept")])
-    log.append([EndTransactionRecord()])
-    log.append([BeginTransactionRecord(name="y"), *topic("dropped"), AbortTransactionRecord()])
-    log.append([BeginTransactionRecord(name="z"), *topic("open")])
-    log.sync()
+    quorum.append([BeginTransactionRecord(name="x"), *topic("kept")])
+    quorum.append([EndTransactionRecord()])
+    quorum.append([BeginTransactionRecord(name="y"), *topic("dropped"), AbortTransactionRecord()])
+    quorum.append([BeginTransactionRecord(name="z"), *topic("open")])
+    await controlled.stop()
 
-    assert list(controlled.start().image.topics) == ["kept"]
+    assert list((await controlled.start()).image.topics) == ["kept"]
     assert await create(controlled.controller, "open") == [ErrorCode.NONE]
-    assert set(controlled.start().image.topics) == {"kept", "open"}
+    assert set((await controlled.start()).image.topics) == {"kept", "open"}
 
 
-async def test_the_quorum_describes_itself(controlled: Controlled) -> None:
-    request = DescribeQuorumRequest(
-        topics=[TopicData("__cluster_metadata", [PartitionData(0)]), TopicData("orders", [PartitionData(0)])]
-    )
-
-    known, unknown = (topic.partitions[0] for topic in controlled.controller.describe_quorum(request).topics)
-
-    assert (known.leader_id, known.leader_epoch, known.error_code) == (1, 1, 0)
-    assert known.high_watermark == controlled.controller.image.offset + 1
-    assert [voter.replica_id for voter in known.current_voters] == [1]
-    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-async def test_a_broker_can_register_again_with_other_addresses(controlled: Controlled) -> None:
+async def test_a_broker_that_restarts_at_its_address_is_taken_in_at_once(controlled: Controlled) -> None:
     seen = []
     controlled.controller.subscribe(lambda delta, image: seen.append(delta.changed_brokers))
 
-    controlled.controller.register(registration(1, "west"))
+    answer = await controlled.controller.register_broker(registration(1, "west", incarnation=77))
 
+    assert answer.error_code == ErrorCode.NONE
     assert controlled.controller.image.brokers[1].rack == "west"
     assert seen == [{1}]
