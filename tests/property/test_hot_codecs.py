@@ -123,6 +123,7 @@ def test_a_fetch_request_is_read_alike(version: int, seed: int) -> None:
                         current_leader_epoch=4 if version >= 9 else -1,
                         last_fetched_epoch=2 if version >= 12 else -1,
                         log_start_offset=6 if version >= 5 else -1,
+                        **({"high_watermark": 77} if version >= 18 and chance.random() < 0.5 else {}),
                     )
                     for _ in range(chance.randrange(4))
                 ],
@@ -154,6 +155,7 @@ def test_a_fetch_request_is_read_alike(version: int, seed: int) -> None:
                     part.last_fetched_epoch,
                     part.log_start_offset,
                     part.partition_max_bytes,
+                    part.high_watermark,
                 )
                 for part in topic.partitions
             ],

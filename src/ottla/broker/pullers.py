@@ -23,6 +23,7 @@ from ottla.replication.follower import (
     follow_watermark,
     start_within,
 )
+from ottla.wire.fetch import NO_WATERMARK
 from ottla.wire.links import Link, LinkDown
 from ottla.wire.messages.fetch import (
     FetchPartition,
@@ -47,6 +48,8 @@ logger = logging.getLogger("ottla.broker")
 
 FIRST_BACKOFF_SECONDS = 0.02
 """The pause after the first error of a partition; each further one doubles it, up to `replica.fetch.backoff.ms`."""
+READER_SECONDS = 10.0
+"""So long after somebody last waited for records here, the leader is asked to tell a new watermark at once."""
 AT_ONCE_BYTES = 1 << 20
 """Bytes taken into logs before other work of the broker gets its turn."""
 LATEST, EARLIEST = -1, -2
@@ -68,7 +71,7 @@ class Asked(NamedTuple):
 class Pull:
     """One partition that is pulled."""
 
-    __slots__ = ("asked", "backoff", "due", "partition", "standing")
+    __slots__ = ("asked", "backoff", "due", "partition", "read_until", "standing")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -77,6 +80,7 @@ class Pull:
         """None: not part of the session, or to be told anew."""
         self.backoff = 0.0
         self.due = 0.0
+        self.read_until = 0.0
 
 
 class Puller:
@@ -268,8 +272,17 @@ class Puller:
                     last_fetched_epoch=log.epochs.latest_epoch,
                     log_start_offset=log.start_offset,
                     partition_max_bytes=limit,
+                    high_watermark=self._watermark(pull, log),
                 ),
             )
+
+    def _watermark(self, pull: Pull, log: PartitionLog) -> int:
+        """Where clients read from this follower, the watermark it knows: the leader answers as soon as its own is
+        higher. Otherwise that would only make for more fetches."""
+        now = self._broker.clock.monotonic()
+        if self._broker.waiting.has(pull.partition):
+            pull.read_until = now + READER_SECONDS
+        return log.high_watermark if now < pull.read_until else NO_WATERMARK
 
     # --- what comes ---
 
@@ -342,7 +355,7 @@ class Puller:
         begins_later = data.log_start_offset > log.start_offset and self._follow_start(log, data.log_start_offset)
         if moved:
             self._broker.waiting.nudge(partition)
-        if not size and not begins_later:
+        if not size and not begins_later and not (moved and pull.read_until):
             # Nothing that the leader must hear of.
             self._changed.pop(key, None)
         return size

@@ -32,6 +32,10 @@ class WaitingRoom:
     def __len__(self) -> int:
         return len(self._parked)
 
+    def has(self, key: Hashable) -> bool:
+        """Whether anybody waits under this key."""
+        return key in self._under
+
     def park(self, wait: Wait, keys: Iterable[Hashable], seconds: float) -> None:
         """Let it wait under these keys, at most so long."""
         under = self._under

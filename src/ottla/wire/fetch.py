@@ -35,6 +35,9 @@ _ABORTED = Struct(">qq")
 _RESULT_V4 = Struct(">ihqq")
 _RESULT_V5 = Struct(">ihqqq")
 _HEAD = Struct(">ihi")
+_INT64 = Struct(">q")
+NO_WATERMARK = 2**63 - 1
+_WATERMARK_TAG = 1
 
 
 class WantedPartition(NamedTuple):
@@ -46,6 +49,8 @@ class WantedPartition(NamedTuple):
     last_fetched_epoch: int
     log_start_offset: int
     max_bytes: int
+    high_watermark: int = NO_WATERMARK
+    """The watermark a follower knows, when it wants to hear of a higher one at once (v18)."""
 
 
 class FetchRequest(NamedTuple):
@@ -169,7 +174,10 @@ def _read_topic(b: memoryview, p: int, version: int) -> tuple[str | bytes, int]:
 
 def _read_partition(b: memoryview, p: int, version: int) -> tuple[WantedPartition, int]:
     if version >= 12:
-        wanted = WantedPartition._make(_PARTITION_V12.unpack_from(b, p))
+        wanted = WantedPartition(*_PARTITION_V12.unpack_from(b, p))
+        if version >= 18 and b[p + 32]:
+            watermark, p = _read_watermark(b, p + 32)
+            return wanted._replace(high_watermark=watermark), p
         return wanted, skip_tags(b, p + 32)
     if version >= 9:
         number, epoch, offset, start, limit = _PARTITION_V9.unpack_from(b, p)
@@ -179,6 +187,18 @@ def _read_partition(b: memoryview, p: int, version: int) -> tuple[WantedPartitio
         return WantedPartition(number, -1, offset, -1, start, limit), p + 24
     number, offset, limit = _PARTITION_V4.unpack_from(b, p)
     return WantedPartition(number, -1, offset, -1, -1, limit), p + 16
+
+
+def _read_watermark(b: memoryview, p: int) -> tuple[int, int]:
+    watermark = NO_WATERMARK
+    count, p = read_varint(b, p)
+    for _ in range(count):
+        tag, p = read_varint(b, p)
+        size, p = read_varint(b, p)
+        if tag == _WATERMARK_TAG:
+            (watermark,) = _INT64.unpack_from(b, p)
+        p += size
+    return watermark, p
 
 
 def write_response(

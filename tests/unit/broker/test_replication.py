@@ -223,6 +223,20 @@ def test_a_client_is_sent_to_the_replica_in_its_rack_and_reads_there_what_is_com
     three.close()
 
 
+def test_who_reads_from_a_follower_sees_a_committed_record_at_once() -> None:
+    three = Replicas(racks=True, settings={"replica.selector.class": RACK_AWARE})
+    three.create([1, 2, 3])
+    for number in range(3):
+        reading = three.client.create_task(three.fetch(3, number, rack="rack-3", wait_ms=5000))
+        three.run(0.6)  # by then the follower has told its leader that it has a reader
+        began = three.scheduler.now
+        three.complete(three.produce(1, b"one"))
+        three.until(reading.done, 1)
+        assert reading.result().records
+        assert three.scheduler.now - began < 0.02
+    three.close()
+
+
 def test_a_replica_that_crashed_without_power_takes_again_what_it_lost(three: Replicas) -> None:
     three.create([1, 2, 3])
     for number in range(5):

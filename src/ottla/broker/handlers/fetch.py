@@ -22,7 +22,15 @@ from ottla.net.gather import Part
 from ottla.records.compression import Compression
 from ottla.replication.throttle import Throttle
 from ottla.wire.apis import FETCH, HotHead, hot_response
-from ottla.wire.fetch import FIRST_TOPIC_ID, FetchRequest, FetchResult, WantedPartition, read_request, write_response
+from ottla.wire.fetch import (
+    FIRST_TOPIC_ID,
+    NO_WATERMARK,
+    FetchRequest,
+    FetchResult,
+    WantedPartition,
+    read_request,
+    write_response,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -112,6 +120,8 @@ class Fetch:
                 self._enough = True
                 continue
             self._positions[partition.leading if follower else partition] = position
+            if follower and wanted.high_watermark != NO_WATERMARK:
+                self._positions[partition] = position
             if only_news and tracked is not None and _nothing_new(partition, wanted, tracked, follower):
                 results[position] = None
                 if arriving:
@@ -128,6 +138,8 @@ class Fetch:
                 self._enough = True
             elif follower and tracked is not None and tracked.log_start_offset not in (-1, result.log_start_offset):
                 self._enough = True  # someone may wait for this follower's log to begin as late as its leader's
+            elif result.high_watermark > wanted.high_watermark:
+                self._enough = True  # someone reads from this follower
             self._found += result.length
         return self._enough or self._found >= self._request.min_bytes
 
