@@ -123,7 +123,7 @@ def test_a_fetch_request_is_read_alike(version: int, seed: int) -> None:
                         current_leader_epoch=4 if version >= 9 else -1,
                         last_fetched_epoch=2 if version >= 12 else -1,
                         log_start_offset=6 if version >= 5 else -1,
-                        **({"high_watermark": 77} if version >= 18 and chance.random() < 0.5 else {}),
+                        high_watermark=77 if version >= 18 and chance.random() < 0.5 else fetch.NO_WATERMARK,
                     )
                     for _ in range(chance.randrange(4))
                 ],
