@@ -14,11 +14,12 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
+from ottla.base.errors import ErrorCode
 from ottla.raft import effects as kinds
 from ottla.raft.effects import Effect
 from ottla.raft.log_view import Entry, LogPosition, LogView
 from ottla.raft.machine import Raft
-from ottla.raft.messages import AddVoter, Answer, Answered, Fetched, FetchedSnapshot, RemoveVoter, Request
+from ottla.raft.messages import AddVoter, Answer, Answered, Fetched, FetchedSnapshot, RemoveVoter, Request, Voted
 from ottla.raft.state import Identity, Role, Timing
 from ottla.raft.voters import NO_DIRECTORY, Election, ReplicaKey, VoterSet
 from ottla.records.control import Control, Endpoint, KraftVersion, Voter, Voters
@@ -49,6 +50,8 @@ class Universe(NamedTuple):
     loss: float
     delay: float
     snapshots: bool
+    nasty: bool
+    """Nodes crash just after they were elected or have voted, and one batch is sent at a time."""
 
 
 class SnapshotContent(NamedTuple):
@@ -151,6 +154,8 @@ class SimNode:
         elif isinstance(effect, kinds.Reply):
             assert isinstance(effect.token, Question)
             effect.token.answer(self._filled(effect.answer))
+            if isinstance(effect.answer, Voted) and effect.answer.granted:
+                world.maybe_crash(self, 0.0)
         elif isinstance(effect, kinds.ReplyPortion):
             assert isinstance(effect.token, Question)
             effect.token.answer(self._portion(effect.answer))
@@ -174,12 +179,14 @@ class SimNode:
             self.leading = False
         elif isinstance(effect, kinds.LeaderKnown) and effect.leader_id == self.key.node_id:
             world.elected(self, effect.epoch)
+            world.maybe_crash(self, 0.12)
 
     def _filled(self, answer: Answer) -> Answer:
         if not isinstance(answer, Fetched) or answer.read_from is None:
             return answer
         found = [entry for entry in self.entries if entry.base_offset >= answer.read_from]
-        return answer._replace(entries=tuple(found[: self.world.random.randint(1, 6)]), read_from=None)
+        most = 1 if self.world.universe.nasty else self.world.random.randint(1, 6)
+        return answer._replace(entries=tuple(found[:most]), read_from=None)
 
     def _portion(self, answer: FetchedSnapshot) -> FetchedSnapshot:
         size = self.world.snapshots[answer.snapshot].size
@@ -191,6 +198,7 @@ class SimNode:
         self.start = self.snapshot = position
         assert position.offset >= self.applied
         self.applied = position.offset
+        self.world.installed += 1
         assert self.raft is not None
         self.raft.installed(position, self.world.snapshots[position].controls, self.world.now)
 
@@ -244,6 +252,7 @@ class QuorumWorld:
             draw.choice((0.0, 0.02, 0.1)),
             draw.choice((0.002, 0.02, 0.1)),
             draw.random() < 0.4,
+            draw.random() < 0.3,
         )
         self.now = 0.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -253,8 +262,9 @@ class QuorumWorld:
         self.faults = True
         self.snapshots: dict[LogPosition, SnapshotContent] = {}
         self.leaders: dict[int, int] = {}
-        self.committed: list[tuple[Entry, int]] = []
         self.values: dict[int, Entry] = {}
+        self.installed = 0
+        self.voters_changed = 0
         self.committed_end = 0
         self._watermarks: dict[tuple[int, int], int] = {}
         keys = [
@@ -271,9 +281,7 @@ class QuorumWorld:
             for key in keys[: self.universe.voters]
         )
         self.bootstrap = (_endpoint(0),)
-        self.nodes = [
-            SimNode(self, key, self.universe.dynamic or key.node_id < self.universe.voters) for key in keys
-        ]
+        self.nodes = [SimNode(self, key, self.universe.dynamic or key.node_id < self.universe.voters) for key in keys]
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -370,6 +378,12 @@ class QuorumWorld:
         self._armed.pop(node.key.node_id, None)
         self.at(self.now + seconds, lambda: node.begin() if node.raft is None else None)
 
+    def maybe_crash(self, node: SimNode, within: float) -> None:
+        """At a bad moment."""
+        if self.faults and self.universe.nasty and self.random.random() < 0.4:
+            away = self.random.uniform(0.001, 0.3)
+            self.later(self.random.uniform(0.0, within), lambda: self.crash(node, away), node)
+
     def cut(self) -> None:
         """One side of the nodes does not reach the other, perhaps in one direction only."""
         side = {node.key.node_id for node in self.nodes if self.random.random() < 0.5}
@@ -395,10 +409,11 @@ class QuorumWorld:
             request = AddVoter("sim", Voter(*key, (_endpoint(key.node_id),), 0, 1), 1.0, self.random.random() < 0.5)
         else:
             request = RemoveVoter("sim", self.random.choice(voters.keys))
-        self.receive(leader, request, lambda answer: self._changed(answer))
+        self.receive(leader, request, self._changed)
 
     def _changed(self, answer: Answer) -> None:
         assert isinstance(answer, Answered)
+        self.voters_changed += answer.error == ErrorCode.NONE
 
     def snapshot(self, node: SimNode) -> None:
         """Take one of what the node has applied, and let the log before it go."""
@@ -411,8 +426,11 @@ class QuorumWorld:
         position = LogPosition(below[-1].next_offset, below[-1].epoch)
         voters, version = raft.log.voters_at(position.offset - 1)
         controls: tuple[Control, ...] = (KraftVersion(version), Voters(voters.voters)) if version else ()
-        values = tuple((self.values[offset].epoch, self.values[offset].data) for offset in sorted(self.values)
-                       if offset < position.offset)
+        values = tuple(
+            (self.values[offset].epoch, self.values[offset].data)
+            for offset in sorted(self.values)
+            if offset < position.offset
+        )
         content = SnapshotContent(values, controls, self.random.randint(1, 4 * PORTION))
         known = self.snapshots.setdefault(position, content)
         assert known[:2] == content[:2]

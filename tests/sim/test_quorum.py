@@ -1,0 +1,201 @@
+"""A quorum whose network loses, delays, reorders and parts, and whose nodes crash and forget, drawn from a seed.
+
+What must hold at every step is in `support.quorums`; and when all is well again, a leader is found, and what it
+decides, with everything that was ever committed, reaches every node. `OTTLA_QUORUM_SEED=n` runs that seed alone.
+"""
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from ottla.raft import effects
+from ottla.raft.elections import Elections
+from ottla.raft.following import Following
+from ottla.raft.leading import Leading
+from ottla.raft.log_view import Diverging
+from ottla.raft.machine import Raft
+from ottla.raft.messages import Vote, Voted
+from ottla.raft.state import Role
+from support.quorums import QuorumWorld
+
+SEEDS = 700
+BLOCK = 50
+FAULTS_END = 6.0
+HEALED_END = 12.0
+CHOSEN = os.environ.get("OTTLA_QUORUM_SEED")
+
+
+def story(seed: int) -> QuorumWorld:
+    """One life of a quorum; raises AssertionError."""
+    world = QuorumWorld(seed)
+    draw = world.random
+    for node in world.nodes:
+        world.at(draw.uniform(0.0, 0.3), node.begin)
+    number = 0
+
+    def propose() -> None:
+        nonlocal number
+        number += 1
+        for node in world.nodes:
+            node.propose((number, node.key.node_id))
+        world.at(world.now + draw.uniform(0.02, 0.3), propose)
+
+    world.at(0.2, propose)
+    world.at(draw.uniform(0.3, 1.0), lambda: mischief(world))
+    for until in (FAULTS_END / 2, FAULTS_END):
+        world.run(until)
+        world.check_logs()
+    world.cuts.clear()
+    world.faults = False
+    world.run(HEALED_END - 2.0)
+    before = world.committed_end
+    world.run(HEALED_END)
+    world.check_logs()
+    assert world.committed_end > before, "nothing is decided any more though all is well"
+    for node in world.nodes:
+        assert node.applied >= before, f"node {node.key.node_id} is at {node.applied} of {before}"
+    return world
+
+
+def mischief(world: QuorumWorld) -> None:
+    """Something happens, and after a while something else."""
+    if world.now > FAULTS_END:
+        return
+    draw = world.random
+    chance = draw.random()
+    if chance < 0.4:
+        world.crash(draw.choice(world.nodes), draw.uniform(0.05, 1.0))
+    elif chance < 0.45:
+        for node in world.nodes:
+            world.crash(node, draw.uniform(0.05, 0.5))
+    elif chance < 0.6:
+        world.cut()
+    elif chance < 0.75:
+        world.cuts.clear()
+    elif chance < 0.9 and world.universe.dynamic:
+        world.change_voters()
+    elif world.universe.snapshots:
+        world.snapshot(draw.choice(world.nodes))
+    world.at(world.now + draw.uniform(0.05, 0.5), lambda: mischief(world))
+
+
+def judge(seed: int) -> None:
+    try:
+        story(seed)
+    except AssertionError as problem:
+        again = f"OTTLA_QUORUM_SEED={seed} pytest tests/sim/test_quorum.py -k agrees"
+        raise AssertionError(f"seed {seed}: {problem}; to repeat it: {again}") from problem
+
+
+def judge_from(first: int) -> None:
+    for seed in range(first, SEEDS):
+        judge(seed)
+
+
+@pytest.mark.parametrize("first", [int(CHOSEN)] if CHOSEN else range(0, SEEDS, BLOCK))
+def test_a_quorum_agrees_whatever_happens_to_it(first: int) -> None:
+    for seed in range(first, first + (1 if CHOSEN else BLOCK)):
+        judge(seed)
+
+
+def test_the_stories_have_everything_in_them() -> None:
+    """The draws are worth something: elections, changes of voters, snapshots that were installed."""
+    worlds = [story(seed) for seed in range(60)]
+
+    assert {world.universe.voters for world in worlds} == {1, 3, 5}
+    assert sum(len(world.leaders) > 3 for world in worlds) > 20
+    assert any(world.voters_changed for world in worlds)
+    assert any(world.installed for world in worlds)
+
+
+# --- machines that were broken on purpose ----------------------------------------------------------------------------
+
+
+def forget_votes(patch: pytest.MonkeyPatch) -> None:
+    """The vote is said before it is saved."""
+    judged: Callable[[Elections, Vote, float], Voted] = Elections._judge
+
+    def hasty(raft: Elections, token: object, request: Vote, now: float) -> None:
+        saved: list[effects.Effect] = []
+        before = len(raft._effects)
+        answer = judged(raft, request, now)
+        saved = raft._effects[before:]
+        del raft._effects[before:]
+        raft._reply(token, answer)
+        raft._effects += saved
+
+    patch.setattr(Elections, "_receive_vote", hasty)
+
+
+def count_older_epochs(patch: pytest.MonkeyPatch) -> None:
+    """What a majority holds is taken for agreed, whichever epoch wrote it."""
+
+    def agree(raft: Raft, now: float) -> None:
+        held = raft._replicas.held_by_majority(raft.voters, raft._stored_offset)
+        if raft._advance(held):
+            if not raft._begun and held > raft._epoch_start:
+                raft._begun = True
+                raft._emit(effects.BeginLeading(raft.epoch))
+            raft._change_agreed(now)
+            raft._serve_parked(now)
+
+    patch.setattr(Leading, "_agree", agree)
+
+
+def keep_diverging_tails(patch: pytest.MonkeyPatch) -> None:
+    """A follower goes on behind what its leader does not have."""
+
+    def keep(raft: Following, diverging: Diverging) -> None:
+        pass
+
+    patch.setattr(Following, "_cut_back", keep)
+    patch.setattr("ottla.raft.log_view.LogView.compare", lambda log, offset, epoch: None)
+
+
+def count_unsynced(patch: pytest.MonkeyPatch) -> None:
+    """A follower says that it holds what it has not synced."""
+    emit = Following._emit
+
+    def careless(raft: Following, effect: effects.Effect) -> None:
+        if not isinstance(effect, effects.Sync):
+            emit(raft, effect)
+
+    patch.setattr(Following, "_emit", careless)
+
+
+def vote_for_older_logs(patch: pytest.MonkeyPatch) -> None:
+    """A vote for whoever asks."""
+    patch.setattr("ottla.raft.log_view.LogView.is_newer_than", lambda log, other: False)
+
+
+def count_a_tail_unconfirmed(patch: pytest.MonkeyPatch) -> None:
+    """A follower takes the high watermark for its own log before the two are known to agree."""
+    cut = Following._cut_back
+
+    def count(raft: Following, diverging: Diverging) -> None:
+        if raft.role is Role.FOLLOWER:
+            raft._advance(min(diverging.end_offset + 1, raft.log.end_offset))
+        cut(raft, diverging)
+
+    patch.setattr(Following, "_cut_back", count)
+
+
+BROKEN = (
+    (forget_votes, 0),
+    (count_older_epochs, 370),
+    (keep_diverging_tails, 0),
+    (count_unsynced, 0),
+    (vote_for_older_logs, 0),
+    (count_a_tail_unconfirmed, 0),
+)
+"""How, and from which seed on to look, as some of it takes a rare story."""
+
+
+@pytest.mark.parametrize(("break_it", "first"), BROKEN)
+def test_a_machine_broken_on_purpose_is_found_out(
+    break_it: Callable[[pytest.MonkeyPatch], None], first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_it(monkeypatch)
+    with pytest.raises(AssertionError, match="seed"):
+        judge_from(first)
