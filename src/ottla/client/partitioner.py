@@ -1,37 +1,16 @@
 """Which partition a record goes to.
 
-Owns: the key hash, equal to the Java client's so that every client puts a key into the same partition, and the choices
-for records without key. Never knows: records, leaders, time.
+Owns: the partition of a key, equal to the Java client's so that every client puts a key into the same one, and the
+choices for records without key. Never knows: records, leaders, time.
 """
 
 from collections.abc import Sequence
-from struct import unpack_from
 from typing import Protocol
 
 from ottla.base.ports import Random
+from ottla.records.codec import murmur2
 
-_SEED = 0x9747B28C
-_FACTOR = 0x5BD1E995
-_WORD = 0xFFFFFFFF
 _POSITIVE = 0x7FFFFFFF
-
-
-def murmur2(data: bytes) -> int:
-    """MurmurHash2 of 32 bits, unsigned, with the seed that Kafka's clients use."""
-    length = len(data)
-    words = length >> 2
-    value = (_SEED ^ length) & _WORD
-    for word in unpack_from(f"<{words}I", data):
-        word = (word * _FACTOR) & _WORD
-        word = ((word ^ (word >> 24)) * _FACTOR) & _WORD
-        value = ((value * _FACTOR) & _WORD) ^ word
-    rest = length & 3
-    if rest:
-        value ^= int.from_bytes(data[words << 2 :], "little")
-        value = (value * _FACTOR) & _WORD
-    value ^= value >> 13
-    value = (value * _FACTOR) & _WORD
-    return value ^ (value >> 15)
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:

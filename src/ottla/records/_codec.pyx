@@ -11,7 +11,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from ottla.records.header import CorruptBatch
@@ -23,129 +23,11 @@ cdef extern from *:
     """
     tuple allocate_record(PyTypeObject *type)
 
+include "_records.pxi"
+
 cdef PyTypeObject *RECORD = <PyTypeObject *> Record
 cdef enum:
-    SMALLEST_RECORD = 7
     LARGEST_VARINT = 5
-
-
-cdef struct Walk:
-    # Where the walk over a payload stands, and the fields of the record it read last. Positions, not pointers: they are
-    # what an error names. A size of -1 is a null.
-    const uint8_t *data
-    Py_ssize_t position
-    Py_ssize_t end
-    int64_t timestamp_delta
-    int32_t offset_delta
-    Py_ssize_t key
-    Py_ssize_t key_size
-    Py_ssize_t value
-    Py_ssize_t value_size
-    int32_t headers_count
-    Py_ssize_t headers
-
-
-cdef int corrupt(Py_ssize_t position, str reason) except -1:
-    raise CorruptBatch(position, reason)
-
-
-cdef inline int read_number(Walk *walk, Py_ssize_t stop, int last_shift, uint8_t last_mask, int64_t *out) except -1:
-    cdef uint64_t raw = 0
-    cdef int shift = 0
-    cdef uint8_t byte
-    cdef Py_ssize_t position = walk.position
-    while True:
-        if position >= stop:
-            return corrupt(position, "a number is cut off")
-        byte = walk.data[position]
-        if shift == last_shift and byte > last_mask:
-            return corrupt(position, "a number is too large")
-        position += 1
-        raw |= (<uint64_t> (byte & 0x7F)) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-    walk.position = position
-    out[0] = <int64_t> (raw >> 1) ^ -(<int64_t> (raw & 1))
-    return 0
-
-
-cdef inline int read_varint(Walk *walk, Py_ssize_t stop, int64_t *out) except -1:
-    cdef uint8_t byte
-    if walk.position < stop:
-        byte = walk.data[walk.position]
-        if byte < 0x80:
-            walk.position += 1
-            out[0] = (byte >> 1) ^ -(<int64_t> (byte & 1))
-            return 0
-    return read_number(walk, stop, 28, 0x0F, out)
-
-
-cdef inline int read_field(Walk *walk, Py_ssize_t stop, Py_ssize_t *start, Py_ssize_t *size) except -1:
-    cdef int64_t length = 0
-    read_varint(walk, stop, &length)
-    if length < -1 or length > stop - walk.position:
-        return corrupt(walk.position, "a field's size is out of range")
-    start[0] = walk.position
-    size[0] = length
-    if length > 0:
-        walk.position += length
-    return 0
-
-
-cdef int skip_headers(Walk *walk, Py_ssize_t stop) except -1:
-    cdef Py_ssize_t start = 0, size = 0
-    cdef int32_t index
-    if walk.headers_count < 0 or walk.headers_count > stop - walk.position:
-        return corrupt(walk.position, "a header count is out of range")
-    for index in range(walk.headers_count):
-        read_field(walk, stop, &start, &size)
-        if size < 0:
-            return corrupt(walk.position, "a header has no name")
-        read_field(walk, stop, &start, &size)
-    return 0
-
-
-cdef int begin(Walk *walk, const Py_buffer *buffer, int64_t count) except -1:
-    walk.data = <const uint8_t *> buffer.buf
-    walk.position = 0
-    walk.end = buffer.len
-    if count < 0:
-        return corrupt(0, "the record count is negative")
-    if count > buffer.len // SMALLEST_RECORD:
-        return corrupt(0, "the batch is too small for its record count")
-    return 0
-
-
-cdef inline int read_record(Walk *walk) except -1:
-    cdef int64_t number = 0
-    cdef Py_ssize_t stop
-    read_varint(walk, walk.end, &number)
-    if number < 1 or number > walk.end - walk.position:
-        return corrupt(walk.position, "a record's size is out of range")
-    stop = walk.position + number
-    walk.position += 1
-    read_number(walk, stop, 63, 0x01, &walk.timestamp_delta)
-    read_varint(walk, stop, &number)
-    if number < 0:
-        return corrupt(walk.position, "an offset delta is negative")
-    walk.offset_delta = <int32_t> number
-    read_field(walk, stop, &walk.key, &walk.key_size)
-    read_field(walk, stop, &walk.value, &walk.value_size)
-    read_varint(walk, stop, &number)
-    walk.headers_count = <int32_t> number
-    walk.headers = walk.position
-    if number != 0:
-        skip_headers(walk, stop)
-    if walk.position != stop:
-        return corrupt(walk.position, "a record is longer than its fields")
-    return 0
-
-
-cdef inline int finish(Walk *walk) except -1:
-    if walk.position != walk.end:
-        return corrupt(walk.position, "bytes follow the last record")
-    return 0
 
 
 cdef inline object field(Walk *walk, Py_ssize_t start, Py_ssize_t size):
@@ -167,18 +49,6 @@ cdef tuple read_headers(Walk *walk):
         read_field(&inner, walk.position, &start, &size)
         headers.append((name, field(&inner, start, size)))
     return tuple(headers)
-
-
-cdef inline int64_t add_offset(int64_t base, int32_t delta) except? -1:
-    if base > INT64_MAX - delta:
-        corrupt(0, "an offset is too large")
-    return base + delta
-
-
-cdef inline int64_t add_timestamp(int64_t base, int64_t delta) except? -1:
-    if (delta > 0 and base > INT64_MAX - delta) or (delta < 0 and base < INT64_MIN - delta):
-        corrupt(0, "a timestamp is too large")
-    return base + delta
 
 
 cdef inline void set_item(tuple record, Py_ssize_t index, object item) noexcept:
@@ -307,41 +177,12 @@ def latest_timestamp(payload, header):
     return None if count == 0 else (latest, offset)
 
 
-cdef struct Output:
-    uint8_t *data
-    Py_ssize_t position
-    Py_ssize_t capacity
-
-
 cdef int make_room(bytearray output, Output *out, Py_ssize_t needed) except -1:
     if needed > out.capacity - out.position:
         out.capacity = max(out.capacity * 2, out.position + needed)
         PyByteArray_Resize(output, out.capacity)
         out.data = <uint8_t *> PyByteArray_AS_STRING(output)
     return 0
-
-
-cdef inline uint64_t zigzag(int64_t value) noexcept:
-    return (<uint64_t> value << 1) ^ <uint64_t> (value >> 63)
-
-
-cdef inline int number_size(int64_t value) noexcept:
-    cdef uint64_t raw = zigzag(value)
-    cdef int size = 1
-    while raw >= 0x80:
-        raw >>= 7
-        size += 1
-    return size
-
-
-cdef inline void put_number(Output *out, int64_t value) noexcept:
-    cdef uint64_t raw = zigzag(value)
-    while raw >= 0x80:
-        out.data[out.position] = <uint8_t> (raw & 0x7F) | 0x80
-        out.position += 1
-        raw >>= 7
-    out.data[out.position] = <uint8_t> raw
-    out.position += 1
 
 
 cdef inline Py_ssize_t field_size(bytes value) noexcept:
@@ -421,3 +262,7 @@ def encode(records, base_offset, base_timestamp, reserved=0):
                 put_field(&out, <bytes> (<tuple> pair)[1])
     PyByteArray_Resize(output, out.position)
     return output, latest
+
+
+def murmur2(bytes data not None):
+    return hash_key(<const uint8_t *> PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))

@@ -7,6 +7,7 @@ what it builds is bounded by the payload's length. Both twins answer alike, down
 """
 
 from collections.abc import Iterator, Sequence
+from struct import unpack_from
 
 from ottla.base.ports import ByteView
 from ottla.records.header import BatchHeader, CorruptBatch
@@ -18,6 +19,10 @@ SMALLEST_RECORD = 7
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 _HIGHEST_DELTA = 0x7FFFFFFF
 
+_HASH_SEED = 0x9747B28C
+_HASH_FACTOR = 0x5BD1E995
+_WORD = 0xFFFFFFFF
+
 
 def decode(payload: ByteView, header: BatchHeader) -> list[Record]:
     """All records of the batch, with absolute offsets and timestamps."""
@@ -25,9 +30,9 @@ def decode(payload: ByteView, header: BatchHeader) -> list[Record]:
     base_timestamp = header.base_timestamp
     append_time = header.max_timestamp if header.log_append_time else None
     records = []
-    for offset_delta, timestamp_delta, key, value, headers in _walk(payload, header.records_count):
-        timestamp = _timestamp(base_timestamp, timestamp_delta) if append_time is None else append_time
-        records.append(Record(_offset(base_offset, offset_delta), timestamp, key, value, headers))
+    for offset_delta, timestamp_delta, key, value, headers in walk(payload, header.records_count):
+        timestamp = add_timestamp(base_timestamp, timestamp_delta) if append_time is None else append_time
+        records.append(Record(add_offset(base_offset, offset_delta), timestamp, key, value, headers))
     return records
 
 
@@ -46,17 +51,17 @@ def encode(
             raise ValueError(f"timestamp {timestamp} does not fit in a batch that starts at {base_timestamp}")
         latest = max(latest, timestamp)
         body = bytearray(1)
-        _put_varint(body, timestamp_delta)
-        _put_varint(body, offset_delta)
-        _put_bytes(body, key)
-        _put_bytes(body, value)
-        _put_varint(body, len(headers))
+        put_varint(body, timestamp_delta)
+        put_varint(body, offset_delta)
+        put_bytes(body, key)
+        put_bytes(body, value)
+        put_varint(body, len(headers))
         for name, content in headers:
-            _put_bytes(body, name.encode("utf-8", "surrogateescape"))
-            _put_bytes(body, content)
+            put_bytes(body, name.encode("utf-8", "surrogateescape"))
+            put_bytes(body, content)
         if len(body) > _HIGHEST_DELTA:
             raise ValueError(f"a record of {len(body)} bytes does not fit in a batch")
-        _put_varint(output, len(body))
+        put_varint(output, len(body))
         output += body
     return output, latest
 
@@ -65,7 +70,7 @@ def scan(payload: ByteView, count: int) -> list[tuple[int, int, bytes | None, bo
     """Of each record the offset delta, the timestamp delta, the key, and whether the value is null."""
     return [
         (offset_delta, timestamp_delta, key, value is None)
-        for offset_delta, timestamp_delta, key, value, _ in _walk(payload, count)
+        for offset_delta, timestamp_delta, key, value, _ in walk(payload, count)
     ]
 
 
@@ -75,7 +80,7 @@ def inspect(payload: ByteView, count: int) -> tuple[bool, int, int, int]:
     earliest, latest = _HIGHEST, _LOWEST
     keyless = 0
     expected = 0
-    for offset_delta, timestamp_delta, key, _, _ in _walk(payload, count):
+    for offset_delta, timestamp_delta, key, _, _ in walk(payload, count):
         if offset_delta != expected:
             contiguous = False
         expected += 1
@@ -90,31 +95,48 @@ def inspect(payload: ByteView, count: int) -> tuple[bool, int, int, int]:
 
 def find_timestamp(payload: ByteView, header: BatchHeader, target: int) -> tuple[int, int] | None:
     """Timestamp and offset of the first record at or after `target`."""
-    for offset_delta, timestamp_delta, _, _, _ in _walk(payload, header.records_count):
+    for offset_delta, timestamp_delta, _, _, _ in walk(payload, header.records_count):
         timestamp = header.max_timestamp
         if not header.log_append_time:
-            timestamp = _timestamp(header.base_timestamp, timestamp_delta)
+            timestamp = add_timestamp(header.base_timestamp, timestamp_delta)
         if timestamp >= target:
-            return timestamp, _offset(header.base_offset, offset_delta)
+            return timestamp, add_offset(header.base_offset, offset_delta)
     return None
 
 
 def latest_timestamp(payload: ByteView, header: BatchHeader) -> tuple[int, int] | None:
     """The largest timestamp and the offset of the first record that has it; None for a batch without records."""
     found: tuple[int, int] | None = None
-    for offset_delta, timestamp_delta, _, _, _ in _walk(payload, header.records_count):
+    for offset_delta, timestamp_delta, _, _, _ in walk(payload, header.records_count):
         timestamp = header.max_timestamp
         if not header.log_append_time:
-            timestamp = _timestamp(header.base_timestamp, timestamp_delta)
+            timestamp = add_timestamp(header.base_timestamp, timestamp_delta)
         if found is None or timestamp > found[0]:
-            found = timestamp, _offset(header.base_offset, offset_delta)
+            found = timestamp, add_offset(header.base_offset, offset_delta)
     return found
 
 
-_Raw = tuple[int, int, bytes | None, bytes | None, Headers]
+def murmur2(data: bytes) -> int:
+    """MurmurHash2 of 32 bits, unsigned, with the seed that Kafka's clients use for keys."""
+    length = len(data)
+    words = length >> 2
+    value = (_HASH_SEED ^ length) & _WORD
+    for word in unpack_from(f"<{words}I", data):
+        word = (word * _HASH_FACTOR) & _WORD
+        word = ((word ^ (word >> 24)) * _HASH_FACTOR) & _WORD
+        value = ((value * _HASH_FACTOR) & _WORD) ^ word
+    if length & 3:
+        value ^= int.from_bytes(data[words << 2 :], "little")
+        value = (value * _HASH_FACTOR) & _WORD
+    value ^= value >> 13
+    value = (value * _HASH_FACTOR) & _WORD
+    return value ^ (value >> 15)
 
 
-def _walk(payload: ByteView, count: int) -> Iterator[_Raw]:
+Raw = tuple[int, int, bytes | None, bytes | None, Headers]
+
+
+def walk(payload: ByteView, count: int) -> Iterator[Raw]:
     """Offset delta, timestamp delta, key, value and headers of each record, every length checked on the way."""
     data = payload if type(payload) is bytes else bytes(payload)
     end = len(data)
@@ -196,20 +218,20 @@ def _headers(data: bytes, position: int, stop: int, count: int) -> tuple[Headers
     return tuple(headers), position
 
 
-def _offset(base: int, delta: int) -> int:
+def add_offset(base: int, delta: int) -> int:
     if base > _HIGHEST - delta:
         raise CorruptBatch(0, "an offset is too large")
     return base + delta
 
 
-def _timestamp(base: int, delta: int) -> int:
+def add_timestamp(base: int, delta: int) -> int:
     timestamp = base + delta
     if not _LOWEST <= timestamp <= _HIGHEST:
         raise CorruptBatch(0, "a timestamp is too large")
     return timestamp
 
 
-def _put_varint(output: bytearray, value: int) -> None:
+def put_varint(output: bytearray, value: int) -> None:
     raw = value << 1 if value >= 0 else ~(value << 1)
     while raw >= 0x80:
         output.append(raw & 0x7F | 0x80)
@@ -217,9 +239,9 @@ def _put_varint(output: bytearray, value: int) -> None:
     output.append(raw)
 
 
-def _put_bytes(output: bytearray, value: bytes | None) -> None:
+def put_bytes(output: bytearray, value: bytes | None) -> None:
     if value is None:
         output.append(1)
         return
-    _put_varint(output, len(value))
+    put_varint(output, len(value))
     output += value

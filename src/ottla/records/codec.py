@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 COMPILED = False
 
 if TYPE_CHECKING:
-    from ottla.records._pure import decode, encode, find_timestamp, inspect, latest_timestamp, scan
+    from ottla.records._pure import decode, encode, find_timestamp, inspect, latest_timestamp, murmur2, scan
 else:
     if environ.get("OTTLA_PURE_PYTHON", "") not in ("", "0"):
         from ottla.records import _pure as _twin
@@ -27,6 +27,7 @@ else:
     find_timestamp = _twin.find_timestamp
     inspect = _twin.inspect
     latest_timestamp = _twin.latest_timestamp
+    murmur2 = _twin.murmur2
     scan = _twin.scan
 
-__all__ = ["COMPILED", "decode", "encode", "find_timestamp", "inspect", "latest_timestamp", "scan"]
+__all__ = ["COMPILED", "decode", "encode", "find_timestamp", "inspect", "latest_timestamp", "murmur2", "scan"]

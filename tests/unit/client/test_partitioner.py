@@ -2,9 +2,7 @@
 
 from collections import Counter
 
-import pytest
-
-from ottla.client.partitioner import RoundRobin, Sticky, murmur2, partition_for_key
+from ottla.client.partitioner import RoundRobin, Sticky, partition_for_key
 
 
 class CountingRandom:
@@ -19,21 +17,6 @@ class CountingRandom:
     def uniform(self, low: float, high: float) -> float:
         self.draws += 1
         return low + (self.draws - 1) % (high - low)
-
-
-@pytest.mark.parametrize(
-    ("data", "signed"),
-    [
-        (b"21", -973932308),
-        (b"foobar", -790332482),
-        (b"a-little-bit-long-string", -985981536),
-        (b"a-little-bit-longer-string", -1486304829),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-        (b"abc", 479470107),
-    ],
-)
-def test_the_hash_equals_the_values_of_kafkas_own_tests(data: bytes, signed: int) -> None:
-    assert murmur2(data) == signed & 0xFFFFFFFF
 
 
 def test_every_length_of_a_key_hashes_to_some_partition_and_always_to_the_same() -> None:

@@ -175,6 +175,22 @@ def test_records_that_do_not_fit_in_a_batch_are_not_written(twin: ModuleType) ->
             twin.encode([record], 100, base)
 
 
+@each_twin
+@pytest.mark.parametrize(
+    ("data", "signed"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_the_key_hash_equals_the_values_of_kafkas_own_tests(twin: ModuleType, data: bytes, signed: int) -> None:
+    assert twin.murmur2(data) == signed & 0xFFFFFFFF
+
+
 @needs_compiled
 @pytest.mark.parametrize(("setting", "compiled"), [("1", False), ("0", True), ("", True)])
 def test_an_environment_variable_forces_the_python_twin(setting: str, compiled: bool) -> None:
