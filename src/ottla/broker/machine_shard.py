@@ -295,6 +295,26 @@ def when_safe(
     broker.flusher.when_flushed(unflushed, flushed)
 
 
+def when_safe_to_go_on(
+    broker: "Broker", places: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None], seconds: float
+) -> None:
+    """Like `when_safe`, for those who append something then.
+
+    What moves a watermark is often the fetch of a follower that is just being looked at, which would not notice what is
+    appended meanwhile. So, where it is not safe at once, `done` has a turn of its own.
+    """
+    at_once = True
+
+    def safe(error: ErrorCode) -> None:
+        if at_once:
+            done(error)
+        else:
+            broker.loop.call_soon(done, error)
+
+    when_safe(broker, places, safe, seconds)
+    at_once = False
+
+
 class Holder(Protocol):
     """What an answer may tell of."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.broker.group_host import OFFSETS_TOPIC
-from ottla.broker.machine_shard import when_safe
+from ottla.broker.machine_shard import when_safe_to_go_on
 from ottla.broker.partitions import Partition
 from ottla.log.files import StorageFailure
 from ottla.log.producers import EndMarker
@@ -68,4 +68,4 @@ class Markers:
         self._broker.transactions.remote_markers.send(broker_id, marker, names, done)
 
     def when_safe(self, places: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None]) -> None:
-        when_safe(self._broker, places, done, self.seconds)
+        when_safe_to_go_on(self._broker, places, done, self.seconds)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.broker.machine_shard import MachineShard, Writer, read_clock, when_safe
+from ottla.broker.machine_shard import MachineShard, Writer, read_clock, when_safe_to_go_on
 from ottla.broker.partitions import Partition
 from ottla.broker.transaction_endings import RETRY_SECONDS, Ending, Endings
 from ottla.broker.transaction_markers import Markers
@@ -120,7 +120,7 @@ class TransactionShard(MachineShard[TransactionFact, Outcome]):
                 self._broker.loop.call_later(RETRY_SECONDS, self._tell, ending, decided)
 
         if self.leads:
-            when_safe(self._broker, [decided], safe, self.commit_seconds)
+            when_safe_to_go_on(self._broker, [decided], safe, self.commit_seconds)
 
     def _complete(self, transactional_id: str) -> bool:
         """Every partition has been told; answers whether that could be stored."""
