@@ -81,7 +81,7 @@ class QuorumHost:
         """Whether blocking work is done on the loop, as when a sole voter starts."""
         self._syncing = False
         self._ticket: FlushTicket | None = None
-        self._waiting: set[Question] = set()
+        self._waiting: dict[Question, None] = {}  # in the order of their coming
         self._timer: asyncio.TimerHandle | None = None
         self._generation = 0
         """Of the machine: answers to questions of an earlier one are for nothing."""

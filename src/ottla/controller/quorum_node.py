@@ -181,10 +181,10 @@ class QuorumNode(QuorumHost):
         if asked is None:
             return misdirected(request)
         question = Question(request, self._loop.create_future())
-        self._waiting.add(question)
+        self._waiting[question] = None
         self.raft.receive(question, asked, self._loop.time())
         self._feed()
         try:
             return await question.answer
         finally:
-            self._waiting.discard(question)
+            self._waiting.pop(question, None)

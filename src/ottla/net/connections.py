@@ -32,7 +32,7 @@ class Connections:
         self._loop = loop
         self.limits = limits
         self._shared = Shared(loop, Intake(limits.unfinished_bytes), PageCache(), Vigil(loop))
-        self._all: set[Connection] = set()
+        self._all: dict[Connection, None] = {}  # in the order of their coming
         self._per_address: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -45,10 +45,10 @@ class Connections:
             logger.warning("refused a connection from %s: there are %d, %d of its address", peer, len(self._all), count)
             return
         self._per_address[peer] = count + 1
-        self._all.add(Connection(accepted, peer, listener, self._shared, service))
+        self._all[Connection(accepted, peer, listener, self._shared, service)] = None
 
     def closed(self, connection: Connection, reason: str) -> None:
-        self._all.discard(connection)
+        self._all.pop(connection, None)
         count = self._per_address.pop(connection.peer, 1) - 1
         if count > 0:
             self._per_address[connection.peer] = count
