@@ -65,6 +65,10 @@ class Scheduler:
         """Do something that belongs to no node (the network, the faults) at a moment of virtual time."""
         heappush(self._timers, (when, self.random.random(), next(self._numbers), None, action))
 
+    def number(self) -> int:
+        """A number that nothing else has."""
+        return next(self._numbers)
+
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         self.at(self.now + seconds, action)
 
@@ -151,6 +155,28 @@ class Scheduler:
                 _set_running_loop(None)
         self._buried.clear()
         self._timers.clear()
+
+
+class SimFuture(asyncio.Future[Any]):
+    """Sets of futures are gone through in an order that the seed decides, not the addresses of the objects."""
+
+    def __init__(self, *, loop: "SimLoop") -> None:
+        super().__init__(loop=loop)
+        self._number = loop.scheduler.number()
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class SimTask(asyncio.Task[Any]):
+    """As `SimFuture`."""
+
+    def __init__(self, work: Any, *, loop: "SimLoop", name: str | None, context: Context | None) -> None:
+        self._number = loop.scheduler.number()
+        super().__init__(work, loop=loop, name=name, context=context)
+
+    def __hash__(self) -> int:
+        return self._number
 
 
 class SimLoop(asyncio.BaseEventLoop):
@@ -249,10 +275,10 @@ class SimLoop(asyncio.BaseEventLoop):
     # --- tasks and futures --------------------------------------------------------------------------------------------
 
     def create_future(self) -> "asyncio.Future[Any]":
-        return asyncio.Future(loop=self)
+        return SimFuture(loop=self)
 
     def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> "asyncio.Task[Any]":
-        return asyncio.Task(coro, loop=self, name=None if name is None else str(name), context=context)
+        return SimTask(coro, loop=self, name=None if name is None else str(name), context=context)
 
     def run_in_executor(self, executor: Executor | None, func: Callable[..., T], *args: Any) -> "asyncio.Future[T]":  # type: ignore[override]
         assert executor is not None, "product code is handed its executor"
