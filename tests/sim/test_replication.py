@@ -157,6 +157,7 @@ class Node:
         if self.leading is None or state is None or len(state.in_sync) < LEAST_IN_SYNC:
             return
         self.log.append([(state.leader_epoch, value)])
+        self.leading.grew(self.log.end_offset, self.story.now)
         self.waits.append(Wait(self.log.end_offset, value))
         self.advance()
 

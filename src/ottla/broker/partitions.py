@@ -137,6 +137,8 @@ class Partition:
             log.high_watermark = log.end_offset
             broker.waiting.nudge(self)
             return
+        assert self.log is not None, self.name
+        leading.grew(self.log.end_offset, broker.clock.monotonic())
         if len(leading.maximal) == 1:
             self.advance(broker)
         broker.waiting.nudge(leading)

@@ -44,6 +44,7 @@ class Leading:
     """One partition that is led here and has other replicas."""
 
     __slots__ = (
+        "_end_offset",
         "_node_id",
         "_replicas",
         "epoch_start",
@@ -57,6 +58,7 @@ class Leading:
     def __init__(self, node_id: int, epoch_start: int) -> None:
         self._node_id = node_id
         self._replicas: tuple[int, ...] = ()
+        self._end_offset = epoch_start
         self.epoch_start = epoch_start
         """The end of the log when this node began to lead: who has less may miss what was committed before."""
         self.followers: dict[int, Progress] = {}
@@ -84,6 +86,16 @@ class Leading:
         self.maximal = frozenset(in_sync)
         self.partition_epoch = partition_epoch
         self.pending = None
+
+    # --- what the log says ---
+
+    def grew(self, end_offset: int, now: float) -> None:
+        """The leader's log ends at `end_offset` now: who had all until then was caught up until now."""
+        before = self._end_offset
+        for progress in self.followers.values():
+            if progress.end_offset >= before:
+                progress.caught_up_at = now
+        self._end_offset = end_offset
 
     # --- what followers say ---
 

@@ -120,6 +120,17 @@ def test_a_follower_that_fetches_and_falls_behind_is_lagging() -> None:
     assert proposal.in_sync == (1, 3)
 
 
+def test_a_follower_that_had_all_until_the_log_grew_is_not_lagging_then() -> None:
+    leader = leading(now=0)
+    fetch(leader, 2, 10, 10)
+    fetch(leader, 3, 9, 10)
+    leader.grew(10, 0)
+    leader.grew(11, 1000)
+    proposal = leader.leaving(11, 1001, LAG)
+    assert proposal is not None
+    assert proposal.in_sync == (1, 2)
+
+
 def test_an_idle_partition_loses_nobody() -> None:
     leader = leading(now=0)
     fetch(leader, 2, 10, 10)

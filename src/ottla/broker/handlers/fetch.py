@@ -105,6 +105,7 @@ class Fetch:
         """Look into some of the partitions; says whether what was found so far is enough for an answer."""
         find = self._find
         follower = self._follower
+        replica = self._request.replica_id
         arriving = follower and not again
         only_news = not self._plan.full
         results = self._results
@@ -122,10 +123,8 @@ class Fetch:
             self._positions[partition.leading if follower else partition] = position
             if follower and wanted.high_watermark != NO_WATERMARK:
                 self._positions[partition] = position
-            if only_news and tracked is not None and _nothing_new(partition, wanted, tracked, follower):
+            if only_news and tracked is not None and _nothing_new(partition, wanted, tracked, replica):
                 results[position] = None
-                if arriving:
-                    self._note_progress(partition, wanted)
                 continue
             limit = max(0, most - self._found)
             if follower and self._broker.throttles.leader is not None:
@@ -278,16 +277,26 @@ def _aborted(log: PartitionLog, offset: int, found: FileRange, upper: int) -> li
     return [(transaction.producer_id, transaction.first_offset) for transaction in transactions]
 
 
-def _nothing_new(partition: Partition, wanted: WantedPartition, tracked: Tracked, follower: bool) -> bool:
-    """Whether a reader at the end has been told all there is: so it is with most partitions of a large session."""
+def _nothing_new(partition: Partition, wanted: WantedPartition, tracked: Tracked, replica: int) -> bool:
+    """Whether a reader at the end has been told all there is: so it is with most partitions of a large session. Of a
+    follower that is so only when it counts as in sync; else it may be about to join."""
     log = partition.log
-    return (
-        log is not None
-        and log.end_offset == wanted.offset == tracked.high_watermark == log.high_watermark
-        and log.start_offset == tracked.log_start_offset
-        and (wanted.leader_epoch == partition.leader_epoch or wanted.leader_epoch == -1)
-        and (wanted.last_fetched_epoch < 0 or (follower and wanted.last_fetched_epoch == log.epochs.latest_epoch))
-    )
+    if (
+        log is None
+        or log.end_offset != wanted.offset
+        or wanted.offset != tracked.high_watermark
+        or wanted.offset != log.high_watermark
+        or log.start_offset != tracked.log_start_offset
+        or (wanted.leader_epoch != partition.leader_epoch and wanted.leader_epoch != -1)
+    ):
+        return False
+    if replica < 0:
+        return wanted.last_fetched_epoch < 0
+    leading = partition.leading
+    if leading is None or replica not in leading.in_sync or wanted.last_fetched_epoch != log.epochs.latest_epoch:
+        return False
+    progress = leading.followers[replica]
+    return progress.end_offset == wanted.offset and progress.start_offset == wanted.log_start_offset
 
 
 def _diverges(known: tuple[int, int], wanted: WantedPartition) -> bool:
