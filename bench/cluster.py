@@ -4,6 +4,8 @@ Each start of a cluster runs four rounds of load, of which the first is cold and
 are made, a leader is stopped in good order, one is killed, and a partition moves.
 """
 
+import os
+import signal
 import struct
 import time
 from collections.abc import Callable, Mapping
@@ -48,8 +50,8 @@ def numbers_of(cluster: Cluster) -> tuple[Numbers, Numbers]:
         cold["start"], cold["resident_idle"] = seconds, idle
         warm["resident_after"] = cluster.resident_megabytes()
         warm["create_partitions"] = create_partitions(cluster)
-        warm["gap_stopped"] = gap(cluster, "stopped", cluster.terminate)
-        warm["gap_killed"] = gap(cluster, "killed", cluster.kill)
+        warm["gap_stopped"] = gap(cluster, "stopped", signal.SIGTERM)
+        warm["gap_killed"] = gap(cluster, "killed", signal.SIGKILL)
         warm |= moves(cluster)
         return cold, warm
     finally:
@@ -113,8 +115,9 @@ def create_partitions(cluster: Cluster) -> float:
 # --- failures ---
 
 
-def gap(cluster: Cluster, topic: str, fail: Callable[[int], None]) -> float:
-    """The longest time between two acknowledgements when the leader of the only partition goes; it comes back after."""
+def gap(cluster: Cluster, topic: str, number: int) -> float:
+    """The longest time between two acknowledgements when the leader of the only partition is sent this signal; it comes
+    back afterwards."""
     assert created(cluster, topic, 1), "the topic is created"
     wait_until_whole(cluster, topic)
     acknowledged: list[float] = []
@@ -125,15 +128,16 @@ def gap(cluster: Cluster, topic: str, fail: Callable[[int], None]) -> float:
 
     producer = Producer({"bootstrap.servers": cluster.address, "linger.ms": 0, "acks": "all", "log_level": 0})
     begin = time.perf_counter()
-    leader = 0
+    leader = pid = 0
     while (now := time.perf_counter()) < begin + FAILURE_AFTER + WATCHED:
         if not leader and now > begin + FAILURE_AFTER:
             leader = partitions_of(cluster, topic)[0].leader
-            fail(leader)
+            pid = cluster.pid_of(leader)
+            os.kill(pid, number)
         producer.produce(topic, b"steady", on_delivery=told)
         producer.poll(PACE)
     producer.flush(READY_SECONDS)
-    cluster.wait_for_end(leader)
+    cluster.wait_for_end(pid, leader)
     cluster.restart(leader)
     wait_until_whole(cluster, topic)
     if refused:

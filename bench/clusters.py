@@ -5,9 +5,7 @@ Invariants: only processes started here are ended; only directories below bench/
 """
 
 import abc
-import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -66,15 +64,8 @@ class Cluster(abc.ABC):
                 raise DidNotStart(f"node {node} of {self.name} ended:\n{log[-2000:]}")
         return True
 
-    def kill(self, node: int) -> None:
-        os.kill(self.pid_of(node), signal.SIGKILL)
-
-    def terminate(self, node: int) -> None:
-        os.kill(self.pid_of(node), signal.SIGTERM)
-
-    def wait_for_end(self, node: int) -> None:
-        """Until the process is gone."""
-        pid = self.pid_of(node)
+    def wait_for_end(self, pid: int, node: int) -> None:
+        """Until the process of a node is gone."""
         own = self._own.pop(node, None)
         if own is not None:
             own.wait(START_SECONDS)
