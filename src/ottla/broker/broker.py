@@ -168,8 +168,7 @@ class Broker:
                 self.upkeep.forget(name)
                 partition = self.partitions.get(name)
                 if partition is not None:
-                    partition.log = None
-                    self.waiting.nudge(partition)
+                    self.publisher.log_lost(partition)
 
     def disk_room(self, path: str) -> tuple[int, int]:
         """Total and usable bytes where a directory lies; -1 when the system does not tell."""

@@ -172,6 +172,19 @@ class Publisher:
             broker.waiting.nudge(partition.starts)
         broker.waiting.nudge(partition)
 
+    def log_lost(self, partition: Partition) -> None:
+        """Its directory is offline: until the controller has decided anew, whoever asks here is told so."""
+        broker = self._broker
+        before = partition.leading
+        partition.log = partition.leading = None
+        partition.give_up_commits(ErrorCode.KAFKA_STORAGE_ERROR)
+        broker.pullers.release(partition)
+        if partition.leads:
+            self._tell_unled(partition)
+        if before is not None:
+            broker.waiting.nudge(before)
+        broker.waiting.nudge(partition)
+
     def _tell_unled(self, partition: Partition) -> None:
         self._broker.groups.unled(partition)
         self._broker.transactions.unled(partition)
@@ -218,3 +231,5 @@ class Publisher:
                     partition.least_in_sync = least
                     partition.count_in_sync()
                     partition.advance(broker)
+                    if not partition.enough_in_sync:
+                        partition.give_up_commits(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)

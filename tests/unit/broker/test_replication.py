@@ -268,6 +268,22 @@ def test_a_new_replica_is_filled_no_faster_than_the_throttle_allows(side: str) -
     three.close()
 
 
+def test_what_waits_for_a_log_whose_disk_fails_is_told_so(three: Replicas) -> None:
+    three.create([1, 2, 3])
+    three.kill(3)
+    waiting = three.client.create_task(three.produce(1, b"one", timeout_ms=30_000))
+    three.run(0.1)
+    partition = three.partition(1)
+    three.brokers[1].loop.call_soon(three.brokers[1].publisher.log_lost, partition)
+    three.until(waiting.done, 1)
+    assert waiting.result().error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert three.complete(three.produce(1, b"two")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    three.controller.change(leader=2, isr=[2])
+    three.run(0.1)
+    assert three.complete(three.produce(1, b"two")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert three.complete(three.produce(2, b"two")).error_code == ErrorCode.NONE
+
+
 def test_a_controller_that_is_busy_is_asked_again(three: Replicas) -> None:
     three.create([1, 2, 3])
     three.controller.silent = True
