@@ -60,7 +60,7 @@ class PartitionChange:
             self.recovering = True
         elif leader in self._eligible:
             self.in_sync = (leader,)
-            self._eligible = [replica for replica in self._eligible if replica != leader]
+            self._eligible = self._still_eligible()
         elif not self.in_sync and not self._rules.eligible:
             # Without eligible replicas the last in-sync ones keep that name: they alone have everything.
             self.in_sync = before.in_sync
