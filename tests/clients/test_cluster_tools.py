@@ -126,7 +126,7 @@ def test_reassign_partitions_throttles_lists_and_cancels(cluster: ClusterProcess
     assert f"{topic}-0: replicas:" in under_way.replace("  ", " ")
     assert "is still in progress" in tool(cluster, REASSIGN, "--verify", "--reassignment-json-file", plan)
     cancelled = tool(cluster, REASSIGN, "--cancel", "--reassignment-json-file", plan)
-    assert f"Successfully cancelled partition reassignments for: {topic}-0" in cancelled
+    assert f"Successfully cancelled partition reassignment for: {topic}-0" in cancelled
     assert sorted(replicas_of(cluster, topic)) == sorted(before)
     assert not setting(cluster, "topics", topic, "leader.replication.throttled.replicas")
     assert "No partition reassignments found" in tool(cluster, REASSIGN, "--list")

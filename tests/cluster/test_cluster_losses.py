@@ -46,6 +46,10 @@ def lost_after_a_leader_failure(cluster: ClusterProcesses, topic: str, **setting
     leader = cluster.leader(topic)
     followers = [number for number in cluster.nodes if number != leader]
     cluster.freeze(*followers)
+    # A record that answers the fetches which the followers had sent before: what comes after it reaches no follower.
+    decoy = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "1", **PATIENCE})
+    decoy.produce(topic, b"decoy", partition=0)
+    assert decoy.flush(10.0) == 0
     producer, delivered = send(cluster.bootstrap, topic, **settings)
     if settings["acks"] == "all":
         assert producer.flush(0.5) == COUNT, "nothing is acknowledged that only the leader has"

@@ -138,12 +138,11 @@ class ClusterProcesses:
             client, between, control = ports[number]
             votes = number <= voters
             folder = self._directory / f"node-{number}"
-            listeners = [f"PLAINTEXT://{HOST}:{client}", f"BETWEEN://{HOST}:{between}"]
             values = {
                 "node.id": str(number),
                 "process.roles": "broker,controller" if votes else "broker",
-                "listeners": ",".join([*listeners, *([f"CONTROLLER://{HOST}:{control}"] if votes else [])]),
-                "advertised.listeners": f"PLAINTEXT://{HOST}:{client},BETWEEN://{HOST}:{reached[number][0]}",
+                "listeners": _listeners(client, between, control if votes else None),
+                "advertised.listeners": _listeners(client, reached[number][0], reached[number][1] if votes else None),
                 "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BETWEEN:PLAINTEXT,CONTROLLER:PLAINTEXT",
                 "inter.broker.listener.name": "BETWEEN",
                 "controller.listener.names": "CONTROLLER",
@@ -348,3 +347,8 @@ class ClusterProcesses:
         self.kill()
         if self.network is not None:
             self.network.close()
+
+
+def _listeners(client: int, between: int, control: int | None) -> str:
+    ports = {"PLAINTEXT": client, "BETWEEN": between, "CONTROLLER": control}
+    return ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items() if port is not None)

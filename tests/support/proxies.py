@@ -74,6 +74,7 @@ class Network:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.sleep(0)  # lets the transports close
 
         with suppress(TimeoutError):
             asyncio.run_coroutine_threadsafe(end(), self._loop).result(START_SECONDS)
@@ -132,31 +133,25 @@ def _descriptors(pid: int) -> set[str]:
 async def _connect(
     target: int, gate: asyncio.Event, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
+    ends = [writer]
     try:
         await gate.wait()
         onward_reader, onward_writer = await asyncio.open_connection(HOST, target)
-    except OSError:
-        writer.transport.abort()
-        return
-    # An end of file is passed on like any other bytes: when one side is done, the other is told.
-    pumps = [
-        asyncio.ensure_future(_pump(reader, onward_writer, gate)),
-        asyncio.ensure_future(_pump(onward_reader, writer, gate)),
-    ]
-    try:
-        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        ends.append(onward_writer)
+        async with asyncio.TaskGroup() as pumps:
+            pumps.create_task(_pump(reader, onward_writer, gate))
+            pumps.create_task(_pump(onward_reader, writer, gate))
+    except* OSError:
+        pass  # nobody listens there, or one side went: the other one is told below
     finally:
-        for pump in pumps:
-            pump.cancel()
-        await asyncio.gather(*pumps, return_exceptions=True)
-        for end in (writer, onward_writer):
+        for end in ends:
             end.transport.abort()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: asyncio.Event) -> None:
-    with suppress(OSError):
-        while data := await reader.read(CHUNK):
-            await gate.wait()
-            writer.write(data)
-            await writer.drain()
+    while data := await reader.read(CHUNK):
         await gate.wait()
+        writer.write(data)
+        await writer.drain()
+    await gate.wait()
+    raise ConnectionResetError  # the end of one direction is the end of the connection
