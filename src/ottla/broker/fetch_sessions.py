@@ -22,10 +22,12 @@ Key = tuple[str | bytes, int]
 class Tracked:
     """One partition of a session: what is wanted, and what the client was last told."""
 
-    __slots__ = ("high_watermark", "log_start_offset", "wanted")
+    __slots__ = ("high_watermark", "log_start_offset", "settled", "wanted")
 
     def __init__(self, wanted: WantedPartition) -> None:
         self.wanted = wanted
+        self.settled: WantedPartition | None = None
+        """What a follower wanted when its progress was noted and its history found to be its leader's."""
         self.high_watermark = -1
         self.log_start_offset = -1
 

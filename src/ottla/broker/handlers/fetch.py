@@ -133,6 +133,8 @@ class Fetch:
             if result.error in HINTED:
                 result = self._refused(topic, wanted, ErrorCode(result.error))
             results[position] = result
+            if arriving and tracked is not None and result.error == 0 and result.diverging is None:
+                tracked.settled = wanted
             if result.error != 0 or result.diverging is not None or result.preferred_replica >= 0:
                 self._enough = True
             elif follower and tracked is not None and tracked.log_start_offset not in (-1, result.log_start_offset):
@@ -292,11 +294,7 @@ def _nothing_new(partition: Partition, wanted: WantedPartition, tracked: Tracked
         return False
     if replica < 0:
         return wanted.last_fetched_epoch < 0
-    leading = partition.leading
-    if leading is None or replica not in leading.in_sync or wanted.last_fetched_epoch != log.epochs.latest_epoch:
-        return False
-    progress = leading.followers[replica]
-    return progress.end_offset == wanted.offset and progress.start_offset == wanted.log_start_offset
+    return wanted is tracked.settled and partition.leading is not None and replica in partition.leading.in_sync
 
 
 def _diverges(known: tuple[int, int], wanted: WantedPartition) -> bool:
