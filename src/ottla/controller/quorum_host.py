@@ -40,6 +40,8 @@ from ottla.wire.schema import Root
 
 logger = logging.getLogger("ottla.quorum")
 
+_FETCH_WAIT_SECONDS = 0.5
+"""How long the leader may hold a fetch when there is nothing to send."""
 _RETRY_SECONDS = 0.5
 """How long a failed disk is left alone."""
 
@@ -129,6 +131,7 @@ class QuorumHost:
                 settings.fetch_timeout,
                 settings.request_timeout,
                 settings.retry_backoff,
+                min(_FETCH_WAIT_SECONDS, settings.fetch_timeout / 4),
             ),
             view,
             self._election,

@@ -102,7 +102,8 @@ class QuorumNode(QuorumHost):
     def start(self) -> None:
         """Take part. On the loop; a sole voter leads before this returns, or StorageFailure is raised."""
         snapshot = self.log.snapshot
-        if snapshot is not None:
+        if snapshot is not None and snapshot.offset:
+            # One from before the first record only names the first voters.
             self._tell_snapshot(snapshot)
         self._begin()
 
