@@ -97,7 +97,7 @@ class Puller:
         self._link: Link | None = None
         self._address: tuple[str, int] | None = None
         self._wake = asyncio.Event()
-        self._asking = self._interrupted = False
+        self._asking = self._interrupted = self._down = False
         self._task = asyncio.create_task(self._run())
 
     # --- who is pulled ---
@@ -186,10 +186,13 @@ class Puller:
             self._session = _NO_SESSION
             if self._interrupted:
                 return True
-            logger.info("broker %d cannot be pulled from: %s", self._leader, down)
+            if not self._down:
+                logger.info("broker %d cannot be pulled from: %s", self._leader, down)
+            self._down = True
             return False
         finally:
             self._asking = self._interrupted = False
+        self._down = False
         await self._take(answer)
         return True
 
