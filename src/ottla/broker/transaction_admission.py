@@ -88,7 +88,10 @@ SEVERAL_PRODUCERS = Refused(
     ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
 )
 OUT_OF_ORDER = Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-OVERTAKEN = Refused(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+_OVERTAKEN = {
+    ErrorCode.INVALID_TXN_STATE: Refused(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"),
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+}
 
 
 def admit(broker: "Broker", request: ProduceRequest, version: int) -> Admission | Postponed:
@@ -112,8 +115,8 @@ def admit(broker: "Broker", request: ProduceRequest, version: int) -> Admission 
     held = [guards.take(batch.partition, batch.producer_id) for batch in beginning]
 
     def finish(errors: "Errors") -> Admission:
-        overtaken = [guard.name for guard in held if not guards.give_back(guard)]
-        return Admission(dict.fromkeys(overtaken, OVERTAKEN) | _refused(beginning, errors, client))
+        overtaken = {guard.name: _OVERTAKEN[error] for guard in held if (error := guards.give_back(guard))}
+        return Admission(overtaken | _refused(beginning, errors, client))
 
     return Postponed(errors, finish)
 

@@ -4,6 +4,7 @@ Owns: who has asked about which partition. Never knows: what was asked. Invarian
 back, the end of a transaction of the producer is written in the partition, or the partition's leadership changes.
 """
 
+from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.broker.partitions import Partition
 
@@ -34,16 +35,17 @@ class Guards:
         self._held.setdefault((guard.name, producer_id), set()).add(guard)
         return guard
 
-    def give_back(self, guard: Guard) -> bool:
-        """Answers whether it was still good."""
+    def give_back(self, guard: Guard) -> ErrorCode:
+        """Answers whether it was still good; under another leader the producer asks again."""
         key = guard.name, guard.producer_id
         held = self._held.get(key)
         if held is None or guard not in held:
-            return False
+            return ErrorCode.INVALID_TXN_STATE
         held.discard(guard)
         if not held:
             del self._held[key]
-        return guard.partition.leads and guard.partition.leader_epoch == guard.epoch
+        good = guard.partition.leads and guard.partition.leader_epoch == guard.epoch
+        return ErrorCode.NONE if good else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def ended(self, name: TopicPartition, producer_id: int) -> None:
         """The end of a transaction is written in the partition."""

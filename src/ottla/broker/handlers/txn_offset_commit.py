@@ -110,10 +110,10 @@ async def _joined_later(broker: "Broker", errors: "asyncio.Future[Joined]", guar
     try:
         error = (await errors).get(guard.name, ErrorCode.NONE)
     finally:
-        good = broker.transactions.guards.give_back(guard)
-    if error == ErrorCode.NONE and not good:
-        return ErrorCode.INVALID_TXN_STATE
-    return _told(error, version)
+        overtaken = broker.transactions.guards.give_back(guard)
+    if error == ErrorCode.NONE and overtaken == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        return ErrorCode.NOT_COORDINATOR
+    return _told(error or overtaken, version)
 
 
 def _told(error: ErrorCode, version: int) -> ErrorCode:
