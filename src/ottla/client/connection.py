@@ -103,7 +103,10 @@ class Connection(asyncio.BufferedProtocol):
     # --- sending ------------------------------------------------------------------------------------------------------
 
     async def _exchange(self, request: Root, version: int, answer: type[R], deadline: float) -> R:
-        await self._wait_for(self._places.acquire, deadline, request)
+        if self._places.locked():
+            await self._wait_for(self._places.acquire, deadline, request)
+        else:
+            await self._places.acquire()  # returns at once, which needs no deadline
         try:
             if not self._writable.is_set():
                 await self._wait_for(self._writable.wait, deadline, request)
