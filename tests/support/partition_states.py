@@ -1,7 +1,7 @@
 """Images with one partition in a chosen state, for tests of what becomes of it."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ottla.base.settings.values import BrokerValues
 from ottla.metadata.decision import Decision, Place
@@ -15,10 +15,9 @@ TOPIC_ID = b"orders----------"
 R = TypeVar("R")
 
 
-def partition_facts(number: int = 0, **state: object) -> list[Fact]:
+def partition_facts(number: int = 0, **state: Any) -> list[Fact]:
     """The fact of a partition; what is not said is as in a healthy one."""
     replicas = state.get("replicas", (1, 2, 3))
-    assert isinstance(replicas, Sequence)
     fields = {
         "isr": replicas,
         "leader": replicas[0],
@@ -28,7 +27,7 @@ def partition_facts(number: int = 0, **state: object) -> list[Fact]:
         **state,
         "replicas": replicas,
     }
-    return [PartitionRecord(partition_id=number, topic_id=TOPIC_ID, **fields)]  # type: ignore[arg-type]
+    return [PartitionRecord(partition_id=number, topic_id=TOPIC_ID, **fields)]
 
 
 def with_partition(
@@ -38,7 +37,7 @@ def with_partition(
     fenced: Sequence[int] = (),
     eligible: bool = True,
     configs: Mapping[str, str] | None = None,
-    **state: object,
+    **state: Any,
 ) -> ClusterImage:
     """A cluster and a topic with one partition."""
     facts: list[Fact] = [TopicRecord(name=TOPIC, topic_id=TOPIC_ID), *partition_facts(**state)]

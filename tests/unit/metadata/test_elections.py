@@ -1,5 +1,7 @@
 """Elections that are asked for or restore order: preferred leaders, unclean ones, and who needs none."""
 
+from typing import Any
+
 import pytest
 
 from ottla.base.errors import ErrorCode
@@ -91,9 +93,9 @@ def test_a_round_of_balancing_has_an_end(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_partitions_without_a_leader_get_one_that_lacks_records_where_the_settings_say_so() -> None:
-    state = {"fenced": [1], "leader": NO_LEADER, "isr": (), "eligible_leader_replicas": [1]}
-    allowed = with_partition(configs={"unclean.leader.election.enable": "true"}, **state)  # type: ignore[arg-type]
-    forbidden = with_partition(**state)  # type: ignore[arg-type]
+    state: dict[str, Any] = {"fenced": [1], "leader": NO_LEADER, "isr": (), "eligible_leader_replicas": [1]}
+    allowed = with_partition(configs={"unclean.leader.election.enable": "true"}, **state)
+    forbidden = with_partition(**state)
 
     assert after(elections.elect_uncleanly(place(allowed)), allowed).leader == 2
     assert elections.elect_uncleanly(place(forbidden)) == []

@@ -1,5 +1,7 @@
 """Reassignments: beginning, changing, cancelling and listing them."""
 
+from typing import Any
+
 import pytest
 
 from ottla.base.errors import ErrorCode
@@ -74,7 +76,7 @@ def test_a_cancelled_reassignment_goes_back() -> None:
 
 
 def test_going_back_to_replicas_that_lack_records_is_refused_unless_that_is_allowed() -> None:
-    state = {
+    state: dict[str, Any] = {
         "brokers": 4,
         "replicas": (4, 1),
         "isr": (4,),
@@ -82,8 +84,8 @@ def test_going_back_to_replicas_that_lack_records_is_refused_unless_that_is_allo
         "adding_replicas": [4],
         "removing_replicas": [1],
     }
-    forbidden = with_partition(**state)  # type: ignore[arg-type]
-    allowed = with_partition(configs={"unclean.leader.election.enable": "true"}, **state)  # type: ignore[arg-type]
+    forbidden = with_partition(**state)
+    allowed = with_partition(configs={"unclean.leader.election.enable": "true"}, **state)
 
     assert reassign(forbidden, None)[1].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     partition, _ = reassign(allowed, None)
