@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 from ottla.base.errors import ErrorCode
 from ottla.controller.quorum_log import QuorumLog, read_entries
@@ -214,31 +215,38 @@ class QuorumHost:
             return
         self._draining = True
         waits = False
+        failed: StorageFailure | None = None
         try:
             while self._queue and not waits:
-                effect = self._queue.popleft()
-                work = self._blocking_work(effect)
-                if work is None:
-                    self._do(effect)
-                elif self._inline:
-                    work()
-                    self._finish(effect)
-                else:
-                    self._spawn(self._do_blocking(effect, work), self._working)
-                    waits = True
+                waits = self._do_next()
                 self._queue.extend(self.raft.take())
         except StorageFailure as failure:
-            self._draining = False
             if self._inline:
                 raise
-            self._break_down(failure)
-            return
-        self._draining = waits
+            failed = failure
+        finally:
+            self._draining = waits
+        if failed is not None:
+            self._break_down(failed)
+
+    def _do_next(self) -> bool:
+        """Do one effect, or begin it; answers whether it has to be waited for."""
+        effect = self._queue.popleft()
+        work = self._blocking_work(effect)
+        if work is None:
+            self._do(effect)
+        elif self._inline:
+            work()
+            self._finish(effect)
+        else:
+            self._spawn(self._do_blocking(effect, work), self._working)
+            return True
+        return False
 
     def _blocking_work(self, effect: Effect) -> Callable[[], None] | None:
         """What of an effect a thread has to do; None when it is done on the loop."""
         if isinstance(effect, effect_kinds.SaveElection):
-            return lambda: self._save(effect.election)
+            return partial(self._save, self._state_of(effect.election), min(self.raft.log.kraft_version, 1))
         if isinstance(effect, effect_kinds.Sync):
             ticket = self.log.begin_sync()
             self._ticket = ticket
@@ -265,19 +273,20 @@ class QuorumHost:
         self._draining = False
         self._feed()
 
-    def _save(self, election: Election) -> None:
-        raft = self.raft
-        version = raft.log.kraft_version
-        voters = raft.voters.ids if version == 0 else ()
-        state = QuorumState(election.leader_id, election.epoch, voters, election.voted)
+    def _state_of(self, election: Election) -> QuorumState:
+        voters = self.raft.voters.ids if self.raft.log.kraft_version == 0 else ()
+        return QuorumState(election.leader_id, election.epoch, voters, election.voted)
+
+    def _save(self, state: QuorumState, version: int) -> None:
         try:
-            write_quorum_state(self._place.world.disk, self._place.directory, state, min(version, 1))
+            write_quorum_state(self._place.world.disk, self._place.directory, state, version)
         except OSError as error:
             raise StorageFailure.of(self._place.directory, error) from error
-        self._election = election
 
     def _finish(self, effect: Effect) -> None:
-        if isinstance(effect, effect_kinds.Sync) and self._ticket is not None:
+        if isinstance(effect, effect_kinds.SaveElection):
+            self._election = effect.election
+        elif isinstance(effect, effect_kinds.Sync) and self._ticket is not None:
             self.log.finish_sync(self._ticket)
 
     def _do(self, effect: Effect) -> None:

@@ -112,19 +112,23 @@ class QuorumNode(QuorumHost):
         if self._told_leading and not self._is_alone:
             self.raft.resign(self._loop.time())
             self._feed()
+            await self._work_done()
             if self._farewells:
                 await asyncio.wait(self._farewells, timeout=_GOODBYE_SECONDS)
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
-        while self._working:
-            await asyncio.wait(self._working)
+        await self._work_done()
         for task in self._asking:
             task.cancel()
         await asyncio.gather(*self._asking, return_exceptions=True)
         for link in self._open_links.values():
             link.close()
         self._fail_waiting(StorageFailure(self._place.directory, 0, "this node is stopping"))
+
+    async def _work_done(self) -> None:
+        while self._working:
+            await asyncio.wait(self._working)
 
     def close(self) -> None:
         """Let the files go. Blocking."""
@@ -181,6 +185,9 @@ class QuorumNode(QuorumHost):
         asked = read_request(request, version)
         if asked is None:
             return misdirected(request)
+        if self._damaged is not None:
+            # What this node would say rests on what it may have lost.
+            raise self._damaged
         question = Question(request, self._loop.create_future())
         self._waiting[question] = None
         self.raft.receive(question, asked, self._loop.time())
