@@ -252,14 +252,17 @@ class PartitionTable:
         partitions = self.by_id[partition.topic_id]
         partitions[partition.index] = None
         if not any(partitions):
-            self.remove_topic(partition.topic_id)
+            self._forget(partition.name.topic, partition.topic_id)
 
     def remove_topic(self, topic_id: bytes) -> list[Partition]:
-        partitions = self.by_id.pop(topic_id, [])
-        going = [partition for partition in partitions if partition is not None]
-        if going and self.by_name.get(going[0].name.topic) is partitions:
-            del self.by_name[going[0].name.topic]
+        going = [partition for partition in self.by_id.get(topic_id, ()) if partition is not None]
+        if going:
+            self._forget(going[0].name.topic, topic_id)
         return going
+
+    def _forget(self, topic: str, topic_id: bytes) -> None:
+        if self.by_name.get(topic) is self.by_id.pop(topic_id):
+            del self.by_name[topic]
 
     def find(self, topic: str | bytes, index: int) -> Partition | ErrorCode:
         """A partition that is led here, by name or id; the error says what is unknown, or that others lead it."""
