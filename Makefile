@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 BUILT_FROM := pyproject.toml $(wildcard setup.py) $(wildcard src/ottla/records/*.pyx src/ottla/records/*.pxi)
 
-.PHONY: help demo test lint unit clients oracle cluster bench fmt clean
+.PHONY: help demo test lint unit clients oracle cluster sim bench fmt clean
 
 help: ## this list
 	@echo "ottla, a Kafka-compatible event streaming platform in Python"
@@ -41,6 +41,9 @@ oracle: $(VENV)/.installed-dev $(VENV)/.packages ## the same requests to ottla a
 
 cluster: $(VENV)/.installed-dev $(VENV)/.packages ## processes under faults: kill -9, full disks, bad input
 	@echo "== cluster"; $(BIN)/pytest -q tests/cluster
+
+sim: $(VENV)/.installed ## whole clusters in simulated worlds, seed after seed; SIM="--seed 7" repeats one
+	@$(BIN)/python -m ottla.sim $(SIM)
 
 bench: $(VENV)/.installed-dev $(VENV)/.packages ## ottla and Apache Kafka side by side; BENCH="--only load" picks parts
 	@$(BIN)/python -m bench.run $(or $(BENCH),--keep)

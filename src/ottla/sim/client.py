@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.address import Address
-from ottla.client.cluster import Cluster, ClusterSettings
+from ottla.client.cluster import Cluster, ClusterSettings, Partition
 from ottla.client.errors import BrokerError, ClientError
 from ottla.client.fetched import Aborted, Visible, visible_records
 from ottla.records.builder import build_batch
@@ -126,7 +126,14 @@ class Session:
 
     async def fetch(self, partition: TopicPartition, offset: int, *, committed: bool, wait_ms: int = 100) -> Visible:
         """What a consumer sees from an offset on."""
-        wanted = FetchPartition(partition=partition.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+        # With the epoch: a replica that is not the leader it was taken for says so, instead of what its own log holds.
+        leader = await self._leader(partition)
+        wanted = FetchPartition(
+            partition=partition.partition,
+            current_leader_epoch=leader.leader_epoch,
+            fetch_offset=offset,
+            partition_max_bytes=FETCH_BYTES,
+        )
         request = FetchRequest(
             max_wait_ms=wait_ms,
             min_bytes=1,
@@ -142,7 +149,10 @@ class Session:
 
     async def end_offset(self, partition: TopicPartition) -> int:
         """Where the next record that everybody may see will be."""
-        wanted = list_offsets.ListOffsetsPartition(partition_index=partition.partition, timestamp=LATEST_OFFSET)
+        leader = await self._leader(partition)
+        wanted = list_offsets.ListOffsetsPartition(
+            partition_index=partition.partition, current_leader_epoch=leader.leader_epoch, timestamp=LATEST_OFFSET
+        )
         request = list_offsets.ListOffsetsRequest(
             replica_id=-1, topics=[list_offsets.ListOffsetsTopic(name=partition.topic, partitions=[wanted])]
         )
@@ -151,13 +161,19 @@ class Session:
         self._check_leader(result.error_code, partition)
         return result.offset
 
+    async def _leader(self, partition: TopicPartition) -> Partition:
+        try:
+            return await self.cluster.leader(partition, self.deadline(3))
+        except ClientError:
+            self.cluster.forget(partition.topic)
+            raise
+
     async def _ask_leader(
         self, partition: TopicPartition, request: Root, answer: type[R], seconds: float, highest: int
     ) -> R:
-        deadline = self.deadline(seconds)
+        leader = (await self._leader(partition)).leader
         try:
-            found = await self.cluster.leader(partition, deadline)
-            return await self.cluster.ask_node(found.leader, request, answer, deadline, highest=highest)
+            return await self.cluster.ask_node(leader, request, answer, self.deadline(seconds), highest=highest)
         except ClientError:
             self.cluster.forget(partition.topic)
             raise

@@ -31,6 +31,7 @@ class Watch:
     def __init__(self, cluster: SimCluster, violation: Told) -> None:
         self._cluster = cluster
         self._violation = violation
+        self._tell = cluster.scheduler.trace.tell
         self._leaders: dict[tuple[bytes, int, int], int] = {}
         self._controllers: dict[int, int] = {}
         self._marks: dict[tuple[int, TopicPartition], _Mark] = {}
@@ -71,6 +72,11 @@ class Watch:
                 if partition.leader == NO_LEADER:
                     continue
                 key = (topic.topic_id, number, partition.leader_epoch)
+                if key not in self._leaders:
+                    self._tell(
+                        f"{topic.name}-{number} is led by {partition.leader} in epoch {partition.leader_epoch}, "
+                        f"in sync {partition.in_sync}, eligible {partition.eligible}"
+                    )
                 if self._leaders.setdefault(key, partition.leader) != partition.leader:
                     self._violation(
                         f"two leaders of {topic.name}-{number} in epoch {partition.leader_epoch}: "
