@@ -25,6 +25,7 @@ logger = logging.getLogger("ottla.broker")
 RETRY_SECONDS = 0.1
 LEAVE_SECONDS = 30.0
 """How long a leaving broker waits until others lead what it led."""
+_LATER = (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.KAFKA_STORAGE_ERROR)
 _ANEW = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 
@@ -78,10 +79,13 @@ class Lifecycle:
         await self._unfenced.wait()
 
     async def _register(self) -> None:
-        """After a crash the process before this one still counts as alive: its session has to end first."""
+        """After a crash the process before this one still counts as alive: its session has to end first.
+
+        A controller that has no room to store the registration may find some.
+        """
         loop = self._broker.loop
         deadline = loop.time() + self._broker.values.integer("initial.broker.registration.timeout.ms") / 1000
-        while (error := await self._ask_to_register()) == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+        while (error := await self._ask_to_register()) in _LATER:
             if loop.time() >= deadline:
                 break
             await asyncio.sleep(RETRY_SECONDS)
