@@ -15,7 +15,7 @@ from ottla.base.vocabulary import identity_text
 from ottla.broker.broker import Platform
 from ottla.client.address import Address
 from ottla.client.links import NodeLinks
-from ottla.log.files import World
+from ottla.log.files import StorageFailure, World
 from ottla.node.assembly import Addresses, Assembly
 from ottla.node.formatting import Wishes, format_directories
 from ottla.node.listeners import Address as ListenerAddress
@@ -177,8 +177,13 @@ class SimNode:
         loop.create_task(self._stop(loop, self.assembly))
 
     async def _stop(self, loop: SimLoop, assembly: Assembly) -> None:
-        await assembly.stop()
-        self._scheduler.trace.tell(f"{self.name} has stopped")
+        try:
+            await assembly.stop()
+            self._scheduler.trace.tell(f"{self.name} has stopped")
+        except StorageFailure as problem:
+            if self.disk.fault is None:
+                raise
+            self._scheduler.trace.tell(f"{self.name} could not stop cleanly: {problem}")
         self._scheduler.after(0.0, partial(self.end_life, self.life))
 
 
