@@ -1,4 +1,5 @@
-"""Whatever is asked of a controller, in whatever order: the log, read again, gives the image that was answered from.
+"""Whatever is asked of a controller, in whatever order: the log, read again, gives the image that was answered from,
+and so does a snapshot.
 
 The same requests also go through a plain model of names and counts, so that an image cannot be equal and wrong.
 """
@@ -12,7 +13,10 @@ from hypothesis import strategies as st
 
 from ottla.base.errors import ErrorCode
 from ottla.controller.controller import Controller
-from ottla.metadata.image import ResourceType
+from ottla.metadata.delta import ClusterDelta
+from ottla.metadata.facts import decode_facts, encode_facts
+from ottla.metadata.image import ClusterImage, ResourceType
+from ottla.metadata.snapshot import facts_of
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.incremental_alter_configs import (
@@ -103,6 +107,10 @@ async def run(directory: Path, steps: list[tuple[str, str, int]]) -> None:
             controlled.disk.crash(controlled.directory)
         else:
             await step(controlled.controller, model, what, name, number)
+            image = controlled.controller.image
+            written = ClusterDelta(ClusterImage(image.cluster_id))
+            written.replay_all(decode_facts(encode_facts(facts_of(image))))
+            assert written.apply(image.offset, image.epoch) == image
             continue
         assert settled((await controlled.start()).image) == settled(before)
     image = controlled.controller.image

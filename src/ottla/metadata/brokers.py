@@ -203,7 +203,7 @@ def heartbeat(request: BrokerHeartbeatRequest, place: Place, standing: Standing)
             ),
             *partitions.without_broker(broker.id, place),
         ]
-    facts += _directories(request, broker, _after(facts, place))
+    facts += _directories(request, broker, facts, place)
     reply = BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=fenced, should_shut_down=stop)
     return Decision(facts, reply)
 
@@ -224,12 +224,12 @@ def _after(facts: list[Fact], place: Place) -> Place:
     return place._replace(image=delta.apply(place.image.offset, place.image.epoch))
 
 
-def _directories(request: BrokerHeartbeatRequest, broker: BrokerImage, place: Place) -> list[Fact]:
+def _directories(request: BrokerHeartbeatRequest, broker: BrokerImage, decided: list[Fact], place: Place) -> list[Fact]:
     """What a heartbeat says of directories: some stopped working, some shall get no new replicas."""
     facts: list[Fact] = []
     lost = [directory for directory in request.offline_log_dirs if directory in broker.directories]
     if lost:
-        facts = partitions.without_directories(broker, lost, place)
+        facts = partitions.without_directories(broker, lost, _after(decided, place))
         remaining = [directory for directory in broker.directories if directory not in lost]
         facts.append(BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=remaining))
     cordoned = request.cordoned_log_dirs

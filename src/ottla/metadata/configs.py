@@ -95,6 +95,20 @@ def operations(configs: Iterable[incremental.AlterableConfig]) -> list[Alteratio
     return found
 
 
+def misdirected(key: ConfigKey, node_id: int) -> Refusal | None:
+    """Why a broker does not pass a change on: the configs of one broker are changed by way of that broker."""
+    kind, name = key
+    if kind != ResourceType.BROKER or name in ("", str(node_id)):
+        return None
+    numeric = name.removeprefix("-").isdecimal()
+    return Refusal(
+        ErrorCode.INVALID_REQUEST,
+        f"Unexpected broker id, expected {node_id}, but received {name}"
+        if numeric
+        else f"Node id must be an integer, but it is: {name}",
+    )
+
+
 def refused_resource(kind: type[Answer], key: ConfigKey, refusal: Refusal | None) -> Answer:
     """The answer for one resource; no refusal is success."""
     error, message = (ErrorCode.NONE, None) if refusal is None else refusal

@@ -69,6 +69,8 @@ def _refusal(wanted: FeatureUpdateKey, image: ClusterImage, node_id: int, versio
         problem = f"Local controller {node_id} does not support this feature."
     elif not supported[0] <= level <= supported[1]:
         problem = f"Local controller {node_id} only supports versions {supported[0]}-{supported[1]}"
+    elif (other := _unsupported_elsewhere(name, level, image, node_id)) is not None:
+        problem = other
     elif level < current and kind == UPGRADE:
         problem = (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
@@ -79,3 +81,20 @@ def _refusal(wanted: FeatureUpdateKey, image: ClusterImage, node_id: int, versio
     if problem is None:
         return None
     return Refusal(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid update version {level} for feature {name}. {problem}")
+
+
+def _unsupported_elsewhere(name: str, level: int, image: ClusterImage, node_id: int) -> str | None:
+    """Why another node cannot follow; level 0 is the absence of a feature, which everybody supports."""
+    nodes = [(f"Broker {broker.id}", broker.features) for broker in image.brokers.values()]
+    nodes += [
+        (f"Controller {controller.id}", controller.features)
+        for controller in image.controllers.values()
+        if controller.id != node_id
+    ]
+    for node, ranges in nodes:
+        supported = ranges.get(name)
+        if supported is None and level > 0:
+            return f"{node} does not support this feature."
+        if supported is not None and not supported[0] <= level <= supported[1]:
+            return f"{node} only supports versions {supported[0]}-{supported[1]}"
+    return None

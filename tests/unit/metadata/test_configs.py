@@ -13,7 +13,7 @@ from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ConfigKey, ResourceType
 from ottla.wire.messages import alter_configs as full
 from ottla.wire.messages import incremental_alter_configs as incremental
-from ottla.wire.stored.metadata import ConfigRecord, FeatureLevelRecord
+from ottla.wire.stored.metadata import ClearElrRecord, ConfigRecord, FeatureLevelRecord
 from support.clusters import applied, with_topics
 
 TOPIC = (ResourceType.TOPIC, "orders")
@@ -287,3 +287,34 @@ def test_replacing_the_defaults_of_brokers_must_keep_what_elections_go_by() -> N
     assert outcomes[0][0] == ErrorCode.INVALID_CONFIG
     _, outcomes = wholly((BROKERS, {"log.retention.ms": "1000", "min.insync.replicas": "1"}), image=image)
     assert outcomes == [(0, None)]
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ((4, "7"), "Unexpected broker id, expected 1, but received 7"),
+        ((4, "x"), "Node id must be an integer, but it is: x"),
+        ((4, "1"), None),
+        ((4, ""), None),
+        ((2, "7"), None),
+    ],
+)
+def test_configs_of_one_broker_are_changed_by_way_of_that_broker(key: ConfigKey, reason: str | None) -> None:
+    refusal = configs.misdirected(key, 1)
+
+    assert refusal == (None if reason is None else (ErrorCode.INVALID_REQUEST, reason))
+
+
+def test_another_least_number_of_in_sync_replicas_ends_who_was_eligible_by_the_old_one() -> None:
+    on = start()
+
+    def cleared(image: ClusterImage, key: ConfigKey, name: str, value: str) -> list[str]:
+        resource = incremental.AlterConfigsResource(key[0], key[1], [incremental.AlterableConfig(name, SET, value)])
+        request = incremental.IncrementalAlterConfigsRequest(resources=[resource])
+        facts = configs.alter_incrementally(request, place(image)).facts
+        return [fact.topic_name for fact in facts if isinstance(fact, ClearElrRecord)]
+
+    assert cleared(on, TOPIC, "min.insync.replicas", "3") == [TOPIC[1]]
+    assert cleared(on, BROKERS, "min.insync.replicas", "3") == [""]
+    assert cleared(on, TOPIC, "retention.ms", "3") == []
+    assert cleared(on._replace(features={}), TOPIC, "min.insync.replicas", "3") == []

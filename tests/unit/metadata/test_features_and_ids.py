@@ -44,6 +44,21 @@ def test_levels_go_down_and_up_again() -> None:
     assert image.features["transaction.version"] == 2
 
 
+def test_a_level_that_another_node_does_not_support_is_refused() -> None:
+    image = agreed()
+    old = image.brokers[1]._replace(features={**image.brokers[1].features, "transaction.version": (0, 1)})
+    image = image._replace(brokers={1: old}, features={**image.features, "transaction.version": 1})
+
+    _, refused = update(("transaction.version", 2, features.UPGRADE), image=image)
+    absent = old._replace(features={})
+    _, unknown = update(("transaction.version", 2, features.UPGRADE), image=image._replace(brokers={1: absent}))
+
+    assert refused.error_message is not None
+    assert refused.error_message.endswith("Broker 1 only supports versions 0-1")
+    assert unknown.error_message is not None
+    assert unknown.error_message.endswith("Broker 1 does not support this feature.")
+
+
 def test_a_level_can_be_tried_out() -> None:
     image, reply = update(("group.version", 0, features.SAFE_DOWNGRADE), validate_only=True)
 

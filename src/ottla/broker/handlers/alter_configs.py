@@ -6,11 +6,29 @@ A resource named twice is refused; Kafka leaves such a request without an answer
 from typing import TYPE_CHECKING
 
 from ottla.broker.context import Context
-from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ottla.metadata.configs import misdirected, refused_resource
+from ottla.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
 async def handle(broker: "Broker", request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
-    return await broker.controller.alter_configs(request)
+    responses: list[AlterConfigsResourceResponse] = []
+    stored: list[AlterConfigsResource] = []
+    for resource in request.resources:
+        key = (resource.resource_type, resource.resource_name)
+        refusal = misdirected(key, broker.node_id)
+        if refusal is None:
+            stored.append(resource)
+        else:
+            responses.append(refused_resource(AlterConfigsResourceResponse, key, refusal))
+    if stored:
+        rest = AlterConfigsRequest(resources=stored, validate_only=request.validate_only)
+        responses.extend((await broker.controller.alter_configs(rest)).responses)
+    return AlterConfigsResponse(responses=responses)

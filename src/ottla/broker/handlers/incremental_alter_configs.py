@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.broker import loggers
 from ottla.broker.context import Context
-from ottla.metadata.configs import TWICE, operations, refused_resource
+from ottla.metadata.configs import TWICE, misdirected, operations, refused_resource
 from ottla.metadata.decision import Refusal
 from ottla.metadata.image import ResourceType
 from ottla.wire.messages.incremental_alter_configs import (
@@ -26,8 +26,6 @@ async def handle(
     broker: "Broker", request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:
     asked = [resource for resource in request.resources if resource.resource_type == ResourceType.BROKER_LOGGER]
-    if not asked:
-        return await broker.controller.incremental_alter_configs(request)
     names = [resource.resource_name for resource in asked]
     responses = [
         _answer(
@@ -38,7 +36,15 @@ async def handle(
         )
         for resource in asked
     ]
-    stored = [resource for resource in request.resources if resource.resource_type != ResourceType.BROKER_LOGGER]
+    stored: list[AlterConfigsResource] = []
+    for resource in request.resources:
+        if resource.resource_type == ResourceType.BROKER_LOGGER:
+            continue
+        refusal = misdirected((resource.resource_type, resource.resource_name), broker.node_id)
+        if refusal is None:
+            stored.append(resource)
+        else:
+            responses.append(_answer(resource, refusal))
     if stored:
         rest = IncrementalAlterConfigsRequest(resources=stored, validate_only=request.validate_only)
         responses.extend((await broker.controller.incremental_alter_configs(rest)).responses)
