@@ -1,0 +1,142 @@
+"""`ottla cluster start`: one command is a cluster, and one signal ends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.processes import free_port, until
+
+OTTLA = str(Path(sys.executable).with_name("ottla"))
+SECONDS = 40.0
+
+
+@contextmanager
+def started(directory: Path, port: int, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A running `ottla cluster start` that has said it is ready."""
+    command = [OTTLA, "cluster", "start", "--data", str(directory), "--port", str(port), *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+            for file in directory.glob("node-*/pid"):
+                os.kill(int(file.read_text()), signal.SIGKILL)
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def stop(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> None:
+    process.send_signal(number)
+    assert process.wait(SECONDS) == 0, process.stderr.read() if process.stderr else ""
+
+
+def ottla(port: int, *arguments: str, stdin: str = "") -> str:
+    """What a command prints that must succeed."""
+    command = [OTTLA, *arguments, "--bootstrap", f"127.0.0.1:{port}"]
+    answer = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+def refused(*arguments: str) -> str:
+    """The sentence of a start that must fail."""
+    command = [OTTLA, "cluster", "start", *arguments]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert answer.returncode == 1, answer.stdout
+    assert answer.stderr.count("\n") == 1, answer.stderr
+    return answer.stderr
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that nobody listens on."""
+    while True:
+        first = free_port()
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return first
+
+
+def test_three_nodes_start_serve_stop_and_start_again_with_what_they_had(tmp_path: Path) -> None:
+    port = free_ports(3)
+    with started(tmp_path, port, "--brokers", "3") as process:
+        addresses = ",".join(f"127.0.0.1:{each}" for each in range(port, port + 3))
+        assert f"is ready on {addresses} (3 nodes, data in {tmp_path}" in line_of(process)
+        pids = [int((tmp_path / f"node-{number}" / "pid").read_text()) for number in (1, 2, 3)]
+        assert len(set(pids)) == 3
+        ottla(port, "topic", "create", "orders", "--partitions", "6")
+        ottla(port + 1, "produce", "orders", stdin="one\ntwo\nthree\n")
+        status = json.loads(ottla(port + 2, "cluster", "status", "--json"))
+        assert [broker["id"] for broker in status["brokers"]] == [1, 2, 3]
+        assert sum(broker["leaders"] for broker in status["brokers"]) == 6
+        assert [voter["id"] for voter in status["quorum"]["voters"]] == [1, 2, 3]
+        assert status["under_replicated"] == status["offline"] == status["under_min_in_sync"] == []
+        stop(process)
+        assert not list(tmp_path.glob("node-*/pid"))
+    with started(tmp_path, port) as process:
+        assert "3 nodes" in line_of(process)
+        read = ottla(port, "consume", "orders", "--until-end")
+        assert sorted(read.split()) == ["one", "three", "two"]
+        stop(process, signal.SIGINT)
+
+
+def test_a_node_that_dies_is_named_and_not_started_again_and_the_rest_stops_cleanly(tmp_path: Path) -> None:
+    port = free_ports(3)
+    with started(tmp_path, port, "--brokers", "3") as process:
+        line_of(process)
+        victim = int((tmp_path / "node-2" / "pid").read_text())
+        os.kill(victim, signal.SIGKILL)
+        said = line_of(process)
+        assert said.startswith("node 2 ended: signal 9")
+        assert "ottla serve --config" in said
+
+        def living() -> list[int]:
+            status = json.loads(ottla(port, "cluster", "status", "--json"))
+            return [broker["id"] for broker in status["brokers"] if not broker["fenced"]]
+
+        until(lambda: living() == [1, 3], "node 2 is missed", SECONDS)
+        stop(process)
+
+
+def test_more_brokers_join_a_cluster_that_is_there(tmp_path: Path) -> None:
+    port = free_ports(4)
+    with started(tmp_path, port, "--brokers", "3") as process:
+        line_of(process)
+        stop(process)
+    with started(tmp_path, port, "--brokers", "4") as process:
+        assert "4 nodes" in line_of(process)
+        status = json.loads(ottla(port + 3, "cluster", "status", "--json"))
+        assert [broker["id"] for broker in status["brokers"]] == [1, 2, 3, 4]
+        assert [voter["id"] for voter in status["quorum"]["voters"]] == [1, 2, 3]
+        stop(process)
+    assert "a start cannot take nodes away" in refused("--data", str(tmp_path), "--brokers", "3")
+
+
+def test_a_start_that_cannot_be_says_why_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    port = free_ports(3)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port + 1))
+        other.listen()
+        sentence = refused("--data", str(tmp_path / "cluster"), "--port", str(port))
+    assert f"port {port + 1} of node 2 is in use by another process" in sentence
+    assert not (tmp_path / "cluster").exists()
+    data, first = str(tmp_path / "cluster"), str(port)
+    assert "There is no setting 'sense'" in refused("--data", data, "--port", first, "--set", "sense=1")
+    assert not list((tmp_path / "cluster").glob("node-*/pid"))
+    assert f"has its ports from {port}, not {port + 7}" in refused("--data", data, "--port", str(port + 7))
+    (tmp_path / "file").write_text("")
+    assert "choose another --data" in refused("--data", str(tmp_path / "file"), "--port", first)
