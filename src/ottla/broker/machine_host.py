@@ -145,7 +145,9 @@ class MachineHost(ABC, Generic[S]):
     async def _create(self) -> None:
         values = self._broker.values
         plan = self.plan
-        replicas = max(1, min(values.integer(plan.replicas), self._expected_brokers()))
+        replicas = values.integer(plan.replicas)
+        if values.own_text(plan.replicas) is None:
+            replicas = max(1, min(replicas, self._expected_brokers()))
         configs = {**plan.configs, "segment.bytes": str(values.integer(plan.segment_bytes))}
         if plan.in_sync is not None:
             # More than there are would make the topic useless.
@@ -169,7 +171,7 @@ class MachineHost(ABC, Generic[S]):
             self._creating = None
 
     def _expected_brokers(self) -> int:
-        """More replicas than there are brokers make no topic: a node that is alone must do with one.
+        """More replicas than brokers make no topic: unless told otherwise, a node that is alone does with one.
 
         But a cluster that is just starting knows only some of its brokers, and would keep for ever what it begins
         with: where brokers are voters too, so many are to come.

@@ -248,6 +248,10 @@ class MachineShard(Generic[F, R]):
 
     def _expire(self) -> None:
         self._timer = None
+        if not self.leads:
+            # The directory that held the log has failed: whoever waits here waits in vain.
+            self.stop()
+            return
         now = self.now()
         until_ms = now.steady_ms + SLICE_MS
         while (decision := self._machine.expire(now)) is not None:
