@@ -5,7 +5,7 @@ sessions; a session's epoch grows by one with each request and wraps past 2**31-
 it is idle for long or smaller than the one that wants its slot.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
@@ -51,7 +51,7 @@ class Tracked:
 class Session:
     """What one client reads."""
 
-    __slots__ = ("by_id", "created_at", "epoch", "id", "partitions", "privileged", "used_at")
+    __slots__ = ("by_id", "created_at", "epoch", "id", "partitions", "privileged", "restless", "used_at")
 
     def __init__(self, session_id: int, by_id: bool, privileged: bool, now: float) -> None:
         self.id = session_id
@@ -60,6 +60,22 @@ class Session:
         self.epoch = INITIAL_EPOCH
         self.created_at = self.used_at = now
         self.partitions: dict[Key, Tracked] = {}
+        self.restless: dict[Key, None] | None = {} if privileged else None
+        """Of a follower: the partitions that must be looked into. The others have told it all, and say when they have
+        more; so a fetch costs what it brings, not what it could bring."""
+
+    def stir(self, key: Key) -> Tracked | None:
+        """A partition of a follower's session has news; answers it, if it is still part of the session."""
+        tracked = self.partitions.get(key)
+        if tracked is not None and self.restless is not None:
+            self.restless[key] = None
+        return tracked
+
+    def take_restless(self) -> list[tuple[str | bytes, WantedPartition, Tracked]]:
+        """The restless ones, to be looked into; they are quiet until they are stirred again."""
+        restless, self.restless = self.restless or (), {}
+        partitions = self.partitions
+        return [(key[0], partitions[key].wanted, partitions[key]) for key in restless if key in partitions]
 
     def update(self, request: FetchRequest) -> None:
         partitions = self.partitions
@@ -70,6 +86,8 @@ class Session:
                     partitions[topic, wanted.partition] = Tracked(wanted)
                 else:
                     tracked.wanted = wanted
+                if self.restless is not None:
+                    self.restless[topic, wanted.partition] = None
         for topic, numbers in request.forgotten:
             for number in numbers:
                 partitions.pop((topic, number), None)
@@ -87,7 +105,7 @@ class Plan(NamedTuple):
     """What one request comes to: an error, or the partitions to read and the session they belong to."""
 
     error: ErrorCode
-    wanted: Sequence[tuple[str | bytes, WantedPartition, Tracked | None]]
+    wanted: list[tuple[str | bytes, WantedPartition, Tracked | None]]
     session: Session | None = None
     full: bool = True
     """Answer every partition, not only what is news."""
@@ -108,6 +126,7 @@ class FetchSessions:
     def plan(self, request: FetchRequest, by_id: bool) -> Plan:
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
+            wanted: list[tuple[str | bytes, WantedPartition, Tracked | None]]
             wanted = [(topic, part, None) for topic, parts in request.topics for part in parts]
             if request.session_epoch == FINAL_EPOCH:
                 return Plan(ErrorCode.NONE, wanted)
@@ -125,6 +144,9 @@ class FetchSessions:
             del self._sessions[session.id]
             return Plan(ErrorCode.NONE, [])
         session.advance()
+        if session.restless is not None:
+            return Plan(ErrorCode.NONE, list(session.take_restless()), session, full=False)
+        known: list[tuple[str | bytes, WantedPartition, Tracked | None]]
         known = [(topic, tracked.wanted, tracked) for (topic, _), tracked in session.partitions.items()]
         return Plan(ErrorCode.NONE, known, session, full=False)
 

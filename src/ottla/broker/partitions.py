@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
+from ottla.broker.fetch_sessions import Key, Session
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.image import INTERNAL_TOPICS, NO_LEADER, ClusterImage, PartitionImage
 from ottla.replication.leader import Leading
+from ottla.wire.fetch import NO_WATERMARK
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -40,6 +42,7 @@ class Partition:
         "log",
         "name",
         "partition_epoch",
+        "readers",
         "replicas",
         "topic_id",
     )
@@ -60,10 +63,12 @@ class Partition:
         self.in_sync: tuple[int, ...] = ()
         self.leading: Leading | None = None
         """What is known of the followers; None where there are none, or where this replica is one. Under this key their
-        fetches wait for the log's end to move; readers wait under the partition for its watermark."""
+        fetches wait that have no session; clients wait under the partition for its watermark."""
         self.least_in_sync = 1
         self.enough_in_sync = True
         """Whether the in-sync set is as large as `min.insync.replicas` wants it (no more than there are replicas)."""
+        self.readers: dict[int, tuple[Session, Key]] | None = None
+        """The fetch sessions of followers, by broker, and what this partition is called there."""
         self.commits: list[tuple[int, Told]] | None = None
         """Who waits for which watermark, lowest first."""
 
@@ -141,7 +146,7 @@ class Partition:
         leading.grew(self.log.end_offset, broker.clock.monotonic())
         if len(leading.maximal) == 1:
             self.advance(broker)
-        broker.waiting.nudge(leading)
+        self.stir(broker)
 
     def advance(self, broker: "Broker") -> None:
         """Move the watermark to where the replicas that count have come, and wake who waited for that."""
@@ -161,6 +166,24 @@ class Partition:
             log.high_watermark = offset
             self._settle(offset)
             broker.waiting.nudge(self)
+            for session, key in tuple((self.readers or {}).values()):
+                tracked = session.stir(key)
+                if tracked is not None and tracked.wanted.high_watermark != NO_WATERMARK:
+                    broker.waiting.nudge(session)
+
+    def stir(self, broker: "Broker") -> None:
+        """Something changed that followers must hear of: their fetches look at this partition again."""
+        if self.leading is not None:
+            broker.waiting.nudge(self.leading)
+        for session, key in tuple((self.readers or {}).values()):
+            session.stir(key)
+            broker.waiting.nudge(session)
+
+    def read_by(self, follower: int, session: Session, key: Key) -> None:
+        """A follower pulls this partition by a session, which is told of all that is new."""
+        if self.readers is None:
+            self.readers = {}
+        self.readers[follower] = (session, key)
 
     def follower_at(
         self, broker: "Broker", follower: int, broker_epoch: int, end_offset: int, start_offset: int

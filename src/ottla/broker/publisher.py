@@ -15,6 +15,7 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.image import NO_LEADER, ClusterImage, PartitionImage, ResourceType, TopicImage
+from ottla.replication.leader import Leading
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -139,12 +140,13 @@ class Publisher:
         if state.recovering:
             broker.in_sync.recovered(partition)
         if not new:
+            # A follower that has all and left the in-sync set is looked at again.
+            partition.stir(broker)
             return
         broker.pullers.release(partition)
         if led:
             self._tell_unled(partition)
-        if before is not None:
-            broker.waiting.nudge(before)
+            self._wake(partition, before)
         broker.groups.led(partition)
         broker.transactions.led(partition)
 
@@ -167,10 +169,7 @@ class Publisher:
         broker.pullers.release(partition)
         if led:
             self._tell_unled(partition)
-        if before is not None:
-            broker.waiting.nudge(before)
-            broker.waiting.nudge(partition.starts)
-        broker.waiting.nudge(partition)
+        self._wake(partition, before)
 
     def log_lost(self, partition: Partition) -> None:
         """Its directory is offline: until the controller has decided anew, whoever asks here is told so."""
@@ -181,9 +180,17 @@ class Publisher:
         broker.pullers.release(partition)
         if partition.leads:
             self._tell_unled(partition)
+        self._wake(partition, before)
+
+    def _wake(self, partition: Partition, before: Leading | None) -> None:
+        """Whoever waits for something of this partition looks again: its role, or its log, is another."""
+        waiting = self._broker.waiting
         if before is not None:
-            broker.waiting.nudge(before)
-        broker.waiting.nudge(partition)
+            waiting.nudge(before)
+            waiting.nudge(partition.starts)
+        partition.stir(self._broker)
+        partition.readers = None
+        waiting.nudge(partition)
 
     def _tell_unled(self, partition: Partition) -> None:
         self._broker.groups.unled(partition)
@@ -203,10 +210,7 @@ class Publisher:
             partition.give_up_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             broker.upkeep.forget(partition.name)
             partition.leads = False
-            if partition.leading is not None:
-                broker.waiting.nudge(partition.leading)
-                broker.waiting.nudge(partition.starts)
-            broker.waiting.nudge(partition)
+            self._wake(partition, partition.leading)
         return [LogTask(partition.name, topic_id, making=False) for partition in going]
 
     def _configure(self, delta: ClusterDelta, image: ClusterImage) -> None:

@@ -94,5 +94,5 @@ def _delete(
             if partition.leading is not None and partition.low_watermark(broker) < result.low_watermark:
                 waits.append(_Deletion(broker, partition, result))
                 # Followers that wait for records hear of the new start now.
-                broker.waiting.nudge(partition.leading)
+                partition.stir(broker)
     return result

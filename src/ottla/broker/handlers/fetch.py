@@ -24,7 +24,6 @@ from ottla.replication.throttle import Throttle
 from ottla.wire.apis import FETCH, HotHead, hot_response
 from ottla.wire.fetch import (
     FIRST_TOPIC_ID,
-    NO_WATERMARK,
     FetchRequest,
     FetchResult,
     WantedPartition,
@@ -79,6 +78,7 @@ class Fetch:
         "_positions",
         "_request",
         "_results",
+        "_session",
         "_throttled",
         "place",
     )
@@ -90,10 +90,12 @@ class Fetch:
         self._plan = plan
         self._listener = listener
         self._follower = request.replica_id >= 0
+        self._session = plan.session if self._follower else None
+        """A follower's: it knows which partitions to look into, and the fetch waits under it alone."""
         # Clients that can be told of a nearer replica may read from followers.
         leader_only = self._follower or head[0] < FIRST_RACK
         self._find = broker.partitions.find if leader_only else broker.partitions.held
-        self._enough = not plan.wanted
+        self._enough = not plan.wanted and self._session is None
         self._found = 0
         self._positions: dict[Hashable, int] = {}
         self._results: list[FetchResult | None] = [None] * len(plan.wanted)
@@ -106,6 +108,7 @@ class Fetch:
         find = self._find
         follower = self._follower
         replica = self._request.replica_id
+        session = self._session
         arriving = follower and not again
         only_news = not self._plan.full
         results = self._results
@@ -120,8 +123,12 @@ class Fetch:
                 results[position] = self._refused(topic, wanted, partition)
                 self._enough = True
                 continue
-            self._positions[partition.leading if follower else partition] = position
-            if follower and wanted.high_watermark != NO_WATERMARK:
+            if session is not None:
+                if arriving:
+                    partition.read_by(replica, session, (topic, wanted.partition))
+            elif follower:
+                self._positions[partition.leading] = position
+            else:
                 self._positions[partition] = position
             if only_news and tracked is not None and _nothing_new(partition, wanted, tracked, replica):
                 results[position] = None
@@ -156,7 +163,8 @@ class Fetch:
             self.wait()
 
     def wait(self) -> None:
-        self._broker.waiting.park(self, self._positions, self._request.max_wait_ms / 1000)
+        keys = self._positions if self._session is None else (self._session,)
+        self._broker.waiting.park(self, keys, self._request.max_wait_ms / 1000)
 
     def _look(self, partition: Partition, wanted: WantedPartition, limit: int, arriving: bool) -> FetchResult:
         error = partition.fence(wanted.leader_epoch)
@@ -245,6 +253,8 @@ class Fetch:
         ]
         if session is not None:
             results = _news(session, results, plan.full)
+        if self._session is not None:
+            self._leave_restless(self._session)
         for throttle, position in self._throttled or ():
             result = self._results[position]
             throttle.passed(result.length if result is not None else 0)
@@ -256,9 +266,50 @@ class Fetch:
         assert self.place is not None
         self.place.complete(self.answer())
 
+    # --- a follower's session ---
+
+    def _leave_restless(self, session: Session) -> None:
+        """Partitions that have not told all are looked into by the next fetch, those that gave records last."""
+        left = [
+            (result.length if result is not None else 0, topic, wanted.partition)
+            for (topic, wanted, tracked), result in zip(self._plan.wanted, self._results, strict=True)
+            if result is not None and not self._told_all(topic, wanted, tracked)
+        ]
+        for length, topic, number in left:
+            if not length:
+                session.stir((topic, number))
+        for length, topic, number in left:
+            if length:
+                session.stir((topic, number))
+
+    def _told_all(self, topic: str | bytes, wanted: WantedPartition, tracked: Tracked | None) -> bool:
+        partition = self._find(topic, wanted.partition)
+        if tracked is None or isinstance(partition, ErrorCode):
+            return False
+        return _nothing_new(partition, wanted, tracked, self._request.replica_id)
+
+    def _look_at_restless(self, session: Session) -> bool:
+        """Look into what was stirred while this fetch waited; says whether it is enough for an answer."""
+        entries = self._plan.wanted
+        places = {(topic, wanted.partition): place for place, (topic, wanted, _) in enumerate(entries)}
+        enough = False
+        for entry in session.take_restless():
+            position = places.get((entry[0], entry[1].partition))
+            if position is None:
+                position = len(entries)
+                entries.append(entry)
+                self._results.append(None)
+            enough = self.read(position, position + 1, again=True)
+        return enough
+
     # --- while waiting ---
 
     def nudged(self, key: Hashable) -> bool:
+        if self._session is not None:
+            if not self._look_at_restless(self._session):
+                return False
+            self._complete()
+            return True
         position = self._positions[key]
         if not self.read(position, position + 1, again=True):
             return False
@@ -266,6 +317,8 @@ class Fetch:
         return True
 
     def expired(self) -> None:
+        if self._session is not None:
+            self._look_at_restless(self._session)
         # Whatever grew since the last look has nudged; only ranges found then may have been deleted meanwhile.
         for position, result in enumerate(self._results):
             if result is not None and result.length:
