@@ -17,28 +17,45 @@ LOST_DIRECTORY = bytes(15) + b"\x01"
 
 
 class _Rack:
-    """The brokers of one rack, handed out in turn: leaders and followers have turns of their own."""
+    """The brokers of one rack, handed out in turn: leaders, their neighbours and followers from elsewhere."""
 
     def __init__(self, active: list[int], others: list[int], random: Random) -> None:
         self.active = active
         self.others = others
         self._leader_turn = _below(random, len(active))
+        self._neighbour_turn = 0
         self._follower_turn = _below(random, len(active))
         self._other_turn = _below(random, len(others))
+        self._leaders = 0
 
     def leader(self) -> int:
+        count = len(self.active)
         self._leader_turn += 1
-        if self._leader_turn % len(self.active) == 0:
-            # Another round: let leaders have other followers than before, who share their load when they go.
-            self._follower_turn += 1
-        return self.active[self._leader_turn % len(self.active)]
+        rounds, self._leaders = self._leaders // count, self._leaders + 1
+        # In each round every broker comes first after one leader, and after another one than in the round before: so
+        # the load of a leader that goes is shared, and nobody gets the load of two.
+        self._neighbour_turn = self._leader_turn + (rounds % (count - 1) if count > 1 else 0)
+        return self.active[self._leader_turn % count]
+
+    def neighbour(self, taken: list[int]) -> int | None:
+        """A follower in the leader's own rack."""
+        for _ in self.active:
+            self._neighbour_turn += 1
+            broker = self.active[self._neighbour_turn % len(self.active)]
+            if broker not in taken:
+                return broker
+        return self._other(taken)
 
     def follower(self, taken: list[int]) -> int | None:
+        """A follower of a leader in another rack."""
         for _ in self.active:
             self._follower_turn += 1
             broker = self.active[self._follower_turn % len(self.active)]
             if broker not in taken:
                 return broker
+        return self._other(taken)
+
+    def _other(self, taken: list[int]) -> int | None:
         for _ in self.others:
             self._other_turn += 1
             broker = self.others[self._other_turn % len(self.others)]
@@ -69,7 +86,7 @@ def place(
         )
     racks = _racks(registered, random)
     start = _below(random, len(racks))
-    return [_place_one(racks, start + number, replication_factor) for number in range(partitions)]
+    return [_place_one(racks, start, number, replication_factor) for number in range(partitions)]
 
 
 def _racks(brokers: list[BrokerImage], random: Random) -> list[_Rack]:
@@ -82,18 +99,22 @@ def _racks(brokers: list[BrokerImage], random: Random) -> list[_Rack]:
     ]
 
 
-def _place_one(racks: list[_Rack], turn: int, replication_factor: int) -> tuple[int, ...]:
+def _place_one(racks: list[_Rack], start: int, number: int, replication_factor: int) -> tuple[int, ...]:
     count = len(racks)
+    turn = start + number
     first = next(position % count for position in range(turn, turn + count) if racks[position % count].active)
     taken = [racks[first].leader()]
-    # One replica in each rack, beginning behind the leader's, before any rack gets a second one.
-    position = first
-    while len(taken) < replication_factor:
-        position += 1
-        broker = racks[position % count].follower(taken)
-        if broker is not None:
-            taken.append(broker)
-    return tuple(taken)
+    # One replica in each rack before any rack gets a second one; from round to round another rack comes next.
+    shift = number // count
+    others = [(first + 1 + (shift + step) % (count - 1)) % count for step in range(count - 1)]
+    while True:
+        for position in (*others, first):
+            if len(taken) == replication_factor:
+                return tuple(taken)
+            rack = racks[position]
+            broker = rack.neighbour(taken) if position == first else rack.follower(taken)
+            if broker is not None:
+                taken.append(broker)
 
 
 def _below(random: Random, bound: int) -> int:

@@ -38,11 +38,32 @@ def test_leaders_and_replicas_are_spread_evenly(brokers: int, factor: int, rando
     assert max(every.values()) - min(every.values()) <= 2
 
 
-def test_followers_of_one_leader_differ_so_that_its_load_is_shared_when_it_goes() -> None:
-    found = placed(cluster(4), 24, 2)
+@pytest.mark.parametrize("random", [CountingRandom(), Late()])
+@pytest.mark.parametrize(("brokers", "factor"), [(3, 3), (3, 2), (4, 2), (5, 3)])
+def test_the_load_of_any_leader_that_goes_is_shared_evenly(brokers: int, factor: int, random: Random) -> None:
+    found = placed(cluster(brokers), brokers * (brokers - 1) * 2, factor, random)
 
-    seconds = {replicas[1] for replicas in found if replicas[0] == 1}
-    assert len(seconds) > 1
+    for gone in range(1, brokers + 1):
+        heirs = Counter(replicas[1] for replicas in found if replicas[0] == gone)
+        assert set(heirs) == {*range(1, brokers + 1)} - {gone}
+        assert max(heirs.values()) - min(heirs.values()) <= 1
+
+
+def test_few_partitions_have_different_heirs_too() -> None:
+    found = placed(cluster(3), 3, 3)
+
+    assert len({replicas[0] for replicas in found}) == 3
+    assert len({replicas[1] for replicas in found}) == 3
+
+
+@pytest.mark.parametrize("random", [CountingRandom(), Late()])
+def test_the_load_of_a_rack_that_goes_is_shared_by_the_others(random: Random) -> None:
+    racks = {1: "a", 2: "b", 3: "c"}
+    found = placed(cluster(racks), 12, 3, random)
+
+    for gone in racks:
+        heirs = Counter(replicas[1] for replicas in found if replicas[0] == gone)
+        assert sorted(heirs.values()) == [2, 2]
 
 
 def test_replicas_go_to_different_racks_as_long_as_there_are_any() -> None:
