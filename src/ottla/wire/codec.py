@@ -35,6 +35,8 @@ from ottla.wire.schema import LATEST, Field, Message, Root
 Writer = Callable[[bytearray, Any], None]
 Stepper = Callable[[bytearray, Any], Iterator[None]]
 SteppedReader = Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]]
+PART_BYTES = 256 * 1024
+"""What is written in steps comes in parts of this size or a little more."""
 M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Root)
 
@@ -73,13 +75,19 @@ def write(out: bytearray, message: Root, version: int) -> None:
     writer(kind, version, version >= kind.FLEXIBLE_FROM)(out, message)
 
 
-def encode_in_steps(message: Root, version: int) -> Generator[None, None, bytearray]:
-    """The same bytes, as the value in the end: pauses after each element of the message's arrays, so that a long answer
-    can be written between other work."""
+def encode_in_steps(message: Root, version: int) -> Generator[None, None, list[bytes]]:
+    """The same bytes in parts, as the value in the end: pauses after each element of the message's arrays, so that a
+    long answer can be written between other work. One growing buffer would be copied whole now and then."""
+    parts: list[bytes] = []
     out = bytearray()
     kind = type(message)
-    yield from stepper(kind, version, version >= kind.FLEXIBLE_FROM)(out, message)
-    return out
+    for _ in stepper(kind, version, version >= kind.FLEXIBLE_FROM)(out, message):
+        if len(out) >= PART_BYTES:
+            parts.append(bytes(out))
+            out.clear()
+        yield
+    parts.append(bytes(out))
+    return parts
 
 
 # --- compiling -------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.apis import SERVED
 from ottla.net.dispatch import LONG_REQUEST, Context, Dispatcher, Limits
-from ottla.wire.codec import decode, encode
+from ottla.wire.codec import PART_BYTES, decode, encode
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.describe_configs import DescribeConfigsResponse as Response
 from ottla.wire.messages.describe_configs import DescribeConfigsResult as Result
@@ -102,6 +102,14 @@ async def test_a_long_request_leaves_turns_to_others_while_it_is_read(host: Host
     assert await answer(client) == [f"topic-{at}" for at in range(5_000)]
     assert host.turns_before_the_answer - begun >= 3
     assert await answer(client) == ["topic-0"]
+
+
+async def test_an_answer_of_several_parts_arrives_whole_and_the_next_after_it(host: Host, client: Client) -> None:
+    host.form = "coroutine"
+    await client.send(frame(question(40_000)) + frame(question(2)))
+    assert len(encode(Response(results=[Result(resource_name="topic-10000")]), VERSION)) * 40_000 > 3 * PART_BYTES
+    assert await answer(client) == [f"topic-{at}" for at in range(40_000)]
+    assert await answer(client) == ["topic-0", "topic-1"]
 
 
 async def test_a_long_request_that_waits_for_others_holds_no_room(host: Host) -> None:
