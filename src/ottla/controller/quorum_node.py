@@ -143,7 +143,8 @@ class QuorumNode(QuorumHost):
         """
         if self._damaged is not None:
             raise self._damaged
-        if not self._told_leading:
+        if not (self._told_leading and self.raft.leads):
+            # It may have been deposed a moment ago, with those who are to hear of it still waiting for the disk.
             raise NotLeader
         self._write_ahead()
         try:
