@@ -10,7 +10,7 @@ from ottla.base.ports import Random
 from ottla.raft.log_view import LogView
 from ottla.raft.messages import Vote, Voted
 from ottla.raft.state import NEVER, NOTICE, Identity, Role, State, Timing
-from ottla.raft.voters import Election
+from ottla.raft.voters import NO_DIRECTORY, Election
 
 
 class Elections(State):
@@ -164,5 +164,7 @@ class Elections(State):
             well = now - self._heard_at < self.timing.fetch_timeout and not self._suspected
             return self.role is not Role.FOLLOWER or not well
         if self.voted is not None:
-            return self.voted == request.candidate
+            # Where voters are fixed, the directory of the one voted for is not remembered over a restart.
+            same = self.voted.directory_id in (NO_DIRECTORY, request.candidate.directory_id)
+            return self.voted.node_id == request.candidate.node_id and same
         return self.leader_id < 0

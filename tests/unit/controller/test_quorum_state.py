@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ottla.controller.quorum_state import BadQuorumState, QuorumState, read_quorum_state, write_quorum_state
+from ottla.raft.voters import ReplicaKey
 from ottla.runtime.disk import RealDisk
 
 
@@ -17,6 +18,18 @@ def test_the_file_reads_as_kafka_writes_it(tmp_path: Path) -> None:
     write_quorum_state(RealDisk(), str(tmp_path), QuorumState(1, 3, (1,)))
     assert (tmp_path / "quorum-state").read_text() == content
     assert read_quorum_state(RealDisk(), str(tmp_path)) == QuorumState(1, 3, (1,))
+
+
+def test_a_vote_is_kept_in_both_formats(tmp_path: Path) -> None:
+    voted = ReplicaKey(2, b"2" * 16)
+    write_quorum_state(RealDisk(), str(tmp_path), QuorumState(-1, 3, (), voted), 1)
+    assert (tmp_path / "quorum-state").read_text() == (
+        '{"leaderId":-1,"leaderEpoch":3,"votedId":2,"votedDirectoryId":"MjIyMjIyMjIyMjIyMjIyMg","data_version":1}'
+    )
+    assert read_quorum_state(RealDisk(), str(tmp_path)) == QuorumState(-1, 3, (), voted)
+
+    write_quorum_state(RealDisk(), str(tmp_path), QuorumState(-1, 4, (1, 2), voted))
+    assert read_quorum_state(RealDisk(), str(tmp_path)) == QuorumState(-1, 4, (1, 2), ReplicaKey(2))
 
 
 def test_without_a_file_nobody_has_led(tmp_path: Path) -> None:
