@@ -1,11 +1,12 @@
-"""Builds the compiled twin of the record codec where that is possible; everything else stands in pyproject.toml.
+"""Builds the compiled twins of the record codecs where that is possible; everything else stands in pyproject.toml.
 
-The extension is optional: without Cython or a C compiler the installation succeeds, and the Python twin serves.
+The extensions are optional: without Cython or a C compiler the installation succeeds, and the Python twins serve.
 """
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
+COMPILED = ("_codec", "_codec_columns")
 SERVES = "the pure Python record codec will serve (slower, same behaviour)"
 
 
@@ -36,14 +37,14 @@ class OptionalBuild(build_ext):
 
 
 def extensions() -> list[Extension]:
-    """The codec translated to C, or nothing where there is no Cython."""
+    """The codecs translated to C, or nothing where there is no Cython."""
     try:
         from Cython.Build import cythonize
     except ImportError:
         print(f"warning: Cython is not installed; {SERVES}")
         return []
-    codec = Extension("ottla.records._codec", ["src/ottla/records/_codec.pyx"])
-    return list(cythonize([codec], build_dir="build/cython"))  # the C beside the sources would end up in the wheel
+    twins = [Extension(f"ottla.records.{name}", [f"src/ottla/records/{name}.pyx"]) for name in COMPILED]
+    return list(cythonize(twins, build_dir="build/cython"))  # the C beside the sources would end up in the wheel
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})

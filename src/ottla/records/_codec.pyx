@@ -22,6 +22,8 @@ cdef extern from *:
     static PyObject *allocate_record(PyTypeObject *type) { return type->tp_alloc(type, 5); }
     """
     tuple allocate_record(PyTypeObject *type)
+    # numbers, bytes and text can be in no cycle: the collector need not look at the millions that a consumer may hold
+    void PyObject_GC_UnTrack(void *record)
 
 include "_records.pxi"
 
@@ -82,6 +84,7 @@ def decode(payload, header):
             set_item(record, 2, field(&walk, walk.key, walk.key_size))
             set_item(record, 3, field(&walk, walk.value, walk.value_size))
             set_item(record, 4, headers)
+            PyObject_GC_UnTrack(<void *> record)
             records.append(record)
         finish(&walk)
     finally:
