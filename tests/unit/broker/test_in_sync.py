@@ -1,0 +1,107 @@
+"""What leaders ask the controller for, and what becomes of it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.wire.links import LinkDown
+from ottla.wire.messages.alter_partition import AlterPartitionResponse, ResponsePartitionData, ResponseTopicData
+from ottla.wire.stored.metadata import BrokerRegistrationChangeRecord
+from support.replicas import TOPIC_ID, Replicas
+
+
+@pytest.fixture
+def three() -> Iterator[Replicas]:
+    replicas = Replicas()
+    replicas.create([1, 2, 3])
+    yield replicas
+    replicas.close()
+
+
+def answering(three: Replicas, *answers: ErrorCode | Exception) -> list[Any]:
+    """Let the controller answer these in turn, then as it does; answers the list of what it was asked."""
+    asked: list[Any] = []
+    given = list(answers)
+    grant = three.controller.alter_partition
+
+    async def answer(request: Any, version: int) -> Any:
+        asked.append(request)
+        if not given:
+            return await grant(request, version)
+        first = given.pop(0)
+        if isinstance(first, Exception):
+            raise first
+        return AlterPartitionResponse(topics=[ResponseTopicData(TOPIC_ID, [ResponsePartitionData(0, first)])])
+
+    three.controller.alter_partition = answer  # type: ignore[method-assign]
+    return asked
+
+
+def shrink(three: Replicas) -> None:
+    three.kill(3)
+    three.complete(three.produce(1, b"one", acks=1))
+
+
+def test_a_controller_that_cannot_be_reached_is_asked_again(three: Replicas) -> None:
+    asked = answering(three, LinkDown("gone"), LinkDown("gone"))
+    shrink(three)
+    three.until(lambda: three.controller.partition().in_sync == (1, 2))
+    assert len(asked) == 3
+
+
+def test_a_change_that_is_refused_is_forgotten_and_asked_for_with_the_next_look(three: Replicas) -> None:
+    asked = answering(three, ErrorCode.INELIGIBLE_REPLICA)
+    shrink(three)
+    three.until(lambda: len(asked) == 1)
+    three.run(0.01)
+    leading = three.partition(1).leading
+    assert leading is not None
+    assert leading.pending is None
+    three.until(lambda: three.controller.partition().in_sync == (1, 2))
+
+
+def test_a_change_that_came_too_late_waits_for_the_image(three: Replicas) -> None:
+    asked = answering(three, ErrorCode.INVALID_UPDATE_VERSION)
+    shrink(three)
+    three.until(lambda: len(asked) == 1)
+    three.run(20)
+    assert len(asked) == 1
+    three.controller.change(eligible_leader_replicas=[])
+    three.until(lambda: three.controller.partition().in_sync == (1, 2))
+
+
+def test_a_fenced_follower_is_not_proposed(three: Replicas) -> None:
+    three.controller.publish(BrokerRegistrationChangeRecord(3, 3, fenced=1))
+    three.controller.change(isr=[1, 2])
+    three.run(2)
+    assert three.controller.asked == []
+    three.controller.publish(BrokerRegistrationChangeRecord(3, 3, fenced=-1))
+    three.until(lambda: three.controller.partition().in_sync == (1, 2, 3), 2)
+
+
+def test_an_idle_follower_that_was_put_out_joins_again(three: Replicas) -> None:
+    three.complete(three.produce(1, b"one"))
+    three.run(3)
+    three.controller.change(isr=[1, 2])
+    three.until(lambda: three.controller.partition().in_sync == (1, 2, 3), 2)
+
+
+def test_many_changes_are_asked_for_together() -> None:
+    three = Replicas()
+    three.create([1, 2, 3], partitions=20)
+    asked = answering(three)
+    for number in range(20):
+        three.controller.change(number, isr=[1, 2])
+    three.until(lambda: all(three.controller.partition(number).in_sync == (1, 2, 3) for number in range(20)), 3)
+    assert len(asked) < 10
+    three.close()
+
+
+def test_the_proposal_names_the_lives_of_the_brokers(three: Replicas) -> None:
+    asked = answering(three)
+    three.controller.change(isr=[1, 2])
+    three.until(lambda: bool(asked), 2)
+    (partition,) = asked[0].topics[0].partitions
+    assert [(each.broker_id, each.broker_epoch) for each in partition.new_isr_with_epochs] == [(1, 1), (2, 2), (3, 3)]
