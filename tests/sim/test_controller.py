@@ -367,7 +367,7 @@ class World:
         draw = self.draw
         node = draw.choice(list(self.nodes.values()))
         event = draw.choices(
-            ["node", "fetch", "append", "propose", "deliver", "fault", "tool"], [25, 30, 15, 10, 12, 4, 4]
+            ["node", "fetch", "append", "propose", "deliver", "fault", "tool"], [25, 30, 15, 12, 9, 6, 3]
         )[0]
         if event == "node" and node.alive:
             if node.epoch < 0:
@@ -391,8 +391,23 @@ class World:
             self.tool(node)
 
     def fault(self, node: Node) -> None:
-        kind = self.draw.choice(["kill", "cut", "stop", "start", "start", "silence", "sync"])
-        if kind == "sync":
+        kind = self.draw.choice(
+            ["kill", "cut", "stop", "start", "start", "silence", "silence", "blink", "blink", "sync"]
+        )
+        if kind == "blink" and node.alive and not node.stopping:
+            # Gone and back before anything that is on its way arrives.
+            node.die(power_cut=self.eligible)
+            node.start()
+            node.register()
+            node.catch_up()
+            node.heartbeat()
+        elif kind == "silence" and self.draw.random() < 0.5:
+            # For a moment only: the same process is back at once.
+            broker = self.image.brokers.get(node.id)
+            if broker is not None and not broker.fenced and node.alive and broker.epoch == node.epoch:
+                self.commit(brokers.fence(broker, self.place))
+                node.heartbeat()
+        elif kind == "sync":
             node.synced = {key: len(log) for key, log in node.logs.items()}
         elif kind == "silence":
             broker = self.image.brokers.get(node.id)
