@@ -92,6 +92,7 @@ class Puller:
         self._pulls: dict[Key, Pull] = {}
         self._changed: dict[Key, Pull] = {}
         """Those of which the leader must hear in the next fetch."""
+        self._delayed: dict[Key, Pull] = {}
         self._forgotten: list[Key] = []
         self._session = _NO_SESSION
         self._link: Link | None = None
@@ -114,6 +115,7 @@ class Puller:
         key = (partition.topic_id, partition.index)
         if self._pulls.pop(key, None) is not None:
             self._changed.pop(key, None)
+            self._delayed.pop(key, None)
             self._forgotten.append(key)
 
     def _interrupt(self) -> None:
@@ -172,8 +174,9 @@ class Puller:
 
     def _until_due(self) -> float | None:
         """Seconds until the first delayed partition is due; None when there is none."""
-        dues = [pull.due for pull in self._pulls.values() if pull.standing is Standing.DELAYED]
-        return max(0.0, min(dues) - self._broker.clock.monotonic()) if dues else None
+        if not self._delayed:
+            return None
+        return max(0.0, min(pull.due for pull in self._delayed.values()) - self._broker.clock.monotonic())
 
     async def _exchange(self, request: FetchRequest) -> bool:
         """One fetch; False when the leader did not answer."""
@@ -211,15 +214,11 @@ class Puller:
     def _request(self) -> FetchRequest | None:
         """What to ask next: all partitions at the start of a session, and later those that changed."""
         values = self._broker.values
-        now = self._broker.clock.monotonic()
+        self._take_up_due()
         wait_ms = values.integer("replica.fetch.wait.max.ms")
         due = self._until_due()
         if due is not None:
-            for key, pull in self._pulls.items():
-                if pull.standing is Standing.DELAYED and pull.due <= now:
-                    pull.standing = Standing.FETCHING
-                    self._changed[key] = pull
-            wait_ms = max(1, min(wait_ms, int(due * 1000))) if due else wait_ms
+            wait_ms = min(wait_ms, int(due * 1000) + 1)
         whole = self._session == _NO_SESSION
         wanted = dict(self._wanted(self._pulls if whole else self._changed))
         self._changed.clear()
@@ -246,6 +245,14 @@ class Puller:
                 ForgottenTopic(topic_id=topic_id, partitions=indexes) for topic_id, indexes in forgotten.items()
             ],
         )
+
+    def _take_up_due(self) -> None:
+        now = self._broker.clock.monotonic()
+        for key, pull in tuple(self._delayed.items()):
+            if pull.due <= now:
+                pull.standing = Standing.FETCHING
+                self._changed[key] = pull
+                del self._delayed[key]
 
     def _wanted(self, pulls: dict[Key, Pull]) -> Iterator[tuple[Key, FetchPartition]]:
         limit = self._broker.values.integer("replica.fetch.max.bytes")
@@ -384,7 +391,9 @@ class Puller:
         """Leave it out of the fetches for so long."""
         pull.standing = Standing.DELAYED
         pull.due = self._broker.clock.monotonic() + seconds
-        self._forgotten.append((pull.partition.topic_id, pull.partition.index))
+        key = (pull.partition.topic_id, pull.partition.index)
+        self._delayed[key] = pull
+        self._forgotten.append(key)
 
     async def _failed(self, key: Key, pull: Pull, error: ErrorCode) -> None:
         if error == ErrorCode.OFFSET_OUT_OF_RANGE and await self._begin_within(pull):
