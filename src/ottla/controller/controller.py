@@ -155,6 +155,11 @@ class Controller:
         self._heartbeats.clear()
         self._ledger.end()
 
+    def stop(self) -> None:
+        """The node ends: a quorum of one has nobody to lead it from here on, and tells of no end."""
+        if self.active:
+            self.stopped_leading(self.epoch)
+
     def _abort_transaction(self) -> None:
         # Facts of a transaction count when it ends, so there is nothing in the image to change.
         try:

@@ -191,7 +191,8 @@ class ClusterDelta:
             changes["leader_epoch"] = partition.leader_epoch + 1
         if fact.leader_recovery_state >= 0:
             changes["recovering"] = fact.leader_recovery_state == 1
-        partitions[number] = partition._replace(partition_epoch=partition.partition_epoch + 1, **changes)
+        changed = partition._replace(partition_epoch=partition.partition_epoch + 1, **changes)
+        partitions[number] = self._shared.setdefault(changed, changed)
         if fact.topic_id not in self.created_topics:
             self.changed_topics.setdefault(fact.topic_id, set()).add(number)
 

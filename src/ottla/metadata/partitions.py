@@ -5,8 +5,8 @@ Invariants: a broker that is fenced, shutting down or gone leads nothing and is 
 sync with; every partition is named at most once in the facts of one event.
 """
 
-from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple, cast
 
 from ottla.base.settings.values import BrokerValues
 from ottla.metadata.configs import ELIGIBLE_LEADERS, MIN_IN_SYNC
@@ -15,6 +15,7 @@ from ottla.metadata.facts import Fact
 from ottla.metadata.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, ResourceType, TopicImage
 from ottla.metadata.partition_change import PartitionChange, Rules
 from ottla.metadata.placement import LOST_DIRECTORY, directory_of
+from ottla.wire.stored.metadata import PartitionChangeRecord
 
 UNCLEAN = "unclean.leader.election.enable"
 LARGEST_RESERVED = 100
@@ -76,6 +77,25 @@ class Elector:
         self.facts.append(fact)
         return True
 
+    def decide_all(self, affected: Iterable[Found], prepare: Callable[[PartitionChange], None]) -> None:
+        """Decide about many at once; `prepare` says what one is to become, going by its state alone.
+
+        A cluster has many partitions and few different states of them, which the image keeps once: each is decided
+        about once.
+        """
+        made: dict[tuple[int, Rules], PartitionChangeRecord | None] = {}
+        for found in affected:
+            key = (id(found.partition), self.rules(found.topic))
+            if key in made:
+                fact = made[key]
+                if fact is not None:
+                    self.facts.append(_copied(fact, found))
+                continue
+            change = self.change(found)
+            prepare(change)
+            decided = self.decide(found, change)
+            made[key] = cast(PartitionChangeRecord, self.facts[-1]) if decided else None
+
     def rules(self, topic: TopicImage) -> Rules:
         rules = self._rules.get(topic.name)
         if rules is None:
@@ -114,30 +134,56 @@ def is_online(partition: PartitionImage, broker: BrokerImage) -> bool:
     return directory in broker.directories
 
 
+def _copied(fact: PartitionChangeRecord, found: Found) -> PartitionChangeRecord:
+    return PartitionChangeRecord(
+        found.number,
+        found.topic.topic_id,
+        fact.isr,
+        fact.leader,
+        fact.replicas,
+        fact.removing_replicas,
+        fact.adding_replicas,
+        fact.leader_recovery_state,
+        fact.directories,
+        fact.eligible_leader_replicas,
+        fact.last_known_elr,
+    )
+
+
+def _leaves(broker_id: int) -> Callable[[PartitionChange], None]:
+    def leave(change: PartitionChange) -> None:
+        change.in_sync = [replica for replica in change.in_sync if replica != broker_id]
+
+    return leave
+
+
 def without_broker(broker_id: int, place: Place) -> list[Fact]:
     """A broker is fenced, shuts down or goes: it leaves the in-sync sets, and others lead what it led."""
     elector = Elector(place, without=broker_id)
-    for found in find(place.image, lambda partition: broker_id in partition.in_sync):
-        _leave(found, broker_id, elector)
+    affected = find(place.image, lambda partition: broker_id in partition.in_sync)
+    elector.decide_all(affected, _leaves(broker_id))
     return elector.facts
 
 
 def with_broker(broker_id: int, place: Place) -> list[Fact]:
     """A broker comes (back) to life: partitions without a leader may get one."""
     elector = Elector(place, together_with=broker_id)
-    for found in find(place.image, lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas):
-        elector.decide(found, elector.change(found))
+    affected = find(place.image, lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas)
+    elector.decide_all(affected, lambda change: None)
     return elector.facts
 
 
 def with_lost_records(broker_id: int, place: Place) -> list[Fact]:
     """A broker died without a clean stop: what it had in memory is gone, so it is neither in sync nor eligible."""
     elector = Elector(place, without=broker_id)
-    for found in find(place.image, lambda partition: broker_id in partition.in_sync or broker_id in partition.eligible):
-        change = elector.change(found)
-        change.in_sync = [replica for replica in found.partition.in_sync if replica != broker_id]
+    leave = _leaves(broker_id)
+
+    def lose(change: PartitionChange) -> None:
+        leave(change)
         change.lost_records = (broker_id,)
-        elector.decide(found, change)
+
+    affected = find(place.image, lambda partition: broker_id in partition.in_sync or broker_id in partition.eligible)
+    elector.decide_all(affected, lose)
     return elector.facts
 
 
@@ -162,15 +208,8 @@ def without_directories(broker: BrokerImage, lost: Collection[bytes], place: Pla
         return partition.directories[partition.replicas.index(broker.id)] in lost
 
     elector = Elector(place, without=broker.id)
-    for found in find(place.image, lay_there):
-        _leave(found, broker.id, elector)
+    elector.decide_all(find(place.image, lay_there), _leaves(broker.id))
     return elector.facts
-
-
-def _leave(found: Found, broker_id: int, elector: Elector) -> None:
-    change = elector.change(found)
-    change.in_sync = [replica for replica in found.partition.in_sync if replica != broker_id]
-    elector.decide(found, change)
 
 
 def _eligible_on(place: Place) -> bool:

@@ -196,6 +196,8 @@ class Assembly:
         if self._snapshots is not None:
             self._snapshots.stop()
         await self.quorum.stop()
+        if self._controller is not None:
+            self._controller.stop()
         if self.server is not None:
             await self.server.stop()
         self.quorum.close()

@@ -337,6 +337,16 @@ def test_no_chore_outlives_its_leadership(office: Office) -> None:
     assert not office.image.brokers[1].fenced
 
 
+def test_a_node_that_ends_does_no_chores(office: Office) -> None:
+    office.join(1)
+    office.do(office.controller.stop)
+    stored = len(office.quorum.stored)
+
+    office.wait(3600)
+
+    assert len(office.quorum.stored) == stored
+
+
 def test_a_chore_that_cannot_be_stored_is_done_later(office: Office) -> None:
     office.join(1)
     office.quorum.failure = StorageFailure("somewhere", 28, "No room")
