@@ -209,6 +209,10 @@ class BrokerWorld:
             when = self._arrival[node.id] = max(self._arrival[node.id] + DELAY[0], self.scheduler.now + delay)
             self.scheduler.at(when, lambda node=node: node.loop.call_soon(node.metadata.take, facts))  # type: ignore[misc]
 
+    def lag(self) -> float:
+        """Seconds until everybody has heard of everything that was published."""
+        return max(0.0, max(self._arrival.values()) - self.scheduler.now) + DELAY[0]
+
     def move(
         self, name: TopicPartition, leader: int, *, in_sync: Sequence[int] = (), late: Mapping[int, float] | None = None
     ) -> None:
