@@ -325,8 +325,7 @@ class QuorumHost:
 
     def _tell(self, effect: Effect) -> None:
         if isinstance(effect, effect_kinds.Commit):
-            for batches in self.log.tell(effect.high_watermark):
-                self._events.committed(batches)
+            self._tell_committed(effect.high_watermark)
         elif isinstance(effect, effect_kinds.LeaderKnown):
             logger.info("the quorum's leader of epoch %d is %d", effect.epoch, effect.leader_id)
             self._events.leader_changed(effect.leader_id, effect.epoch)
@@ -336,6 +335,16 @@ class QuorumHost:
         elif isinstance(effect, effect_kinds.StopLeading) and self._told_leading:
             self._told_leading = False
             self._events.stopped_leading(effect.epoch)
+
+    def _tell_committed(self, high_watermark: int) -> None:
+        try:
+            for batches in self.log.tell(high_watermark):
+                self._events.committed(batches)
+        except UnreadableMetadata as problem:
+            if self._inline:
+                raise
+            # Nothing behind it is told either; the node keeps its copy of the log and its vote.
+            logger.error("this node cannot go on with the metadata: %s", problem)
 
     def _tell_snapshot(self, position: LogPosition) -> None:
         self._events.snapshot(self.log.tell_snapshot(position), position.offset - 1, position.epoch)
