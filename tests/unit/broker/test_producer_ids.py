@@ -3,10 +3,15 @@
 import asyncio
 import errno
 from pathlib import Path
+from typing import Any, cast
+
+import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.producer_ids import ProducerIds
-from support.clusters import Controlled
+from ottla.wire.links import LinkDown
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from support.clusters import Controlled, cluster
 
 
 async def test_ids_are_given_out_once_across_blocks_and_waiters(tmp_path: Path) -> None:
@@ -44,5 +49,27 @@ async def test_a_broker_that_is_not_registered_gets_none_yet(tmp_path: Path) -> 
     controlled = Controlled(tmp_path)
     await controlled.start()
     ids = ProducerIds(controlled.channel, 7)
+
+    assert await ids.take() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+class Answering:
+    """A controller that says one thing."""
+
+    def __init__(self, error: ErrorCode | None) -> None:
+        self.image = cluster(1)
+        self._error = error
+
+    async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+        if self._error is None:
+            raise LinkDown("no controller answered")
+        return AllocateProducerIdsResponse(error_code=self._error)
+
+
+@pytest.mark.parametrize("error", [None, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER])
+async def test_while_controller_or_broker_change_their_standing_clients_are_told_to_ask_again(
+    error: ErrorCode | None,
+) -> None:
+    ids = ProducerIds(cast(Any, Answering(error)), 1)
 
     assert await ids.take() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
