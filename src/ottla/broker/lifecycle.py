@@ -26,6 +26,8 @@ RETRY_SECONDS = 0.1
 LEAVE_SECONDS = 30.0
 """How long a leaving broker waits until others lead what it led."""
 _LATER = (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.KAFKA_STORAGE_ERROR)
+SILENCE_SECONDS = 2.0
+"""A controller that says nothing for so long is not waited for: when a whole cluster stops, the last ones have none."""
 _ANEW = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 
@@ -123,8 +125,9 @@ class Lifecycle:
         self._moved.set()
 
     def _published(self, delta: ClusterDelta, image: ClusterImage) -> None:
-        # Only a fenced broker has reason to hurry: what it waited for may have come.
-        if self.fenced:
+        # What a fenced broker waited for may have come; and one that leaves waits until the others have seen it.
+        leaving = (image.brokers.get(broker_id) for broker_id in delta.changed_brokers)
+        if self.fenced or any(broker is not None and broker.in_controlled_shutdown for broker in leaving):
             self._moved.set()
 
     async def _beat(self) -> None:
@@ -184,16 +187,19 @@ class Lifecycle:
         await asyncio.gather(self._task, return_exceptions=True)
         if not self._broker.values.boolean("controlled.shutdown.enable"):
             return
+        loop = self._broker.loop
+        deadline = loop.time() + LEAVE_SECONDS
         try:
-            async with asyncio.timeout(LEAVE_SECONDS):
-                while True:
-                    self._moved.clear()
+            while loop.time() < deadline:
+                self._moved.clear()
+                async with asyncio.timeout(SILENCE_SECONDS):
                     answer = await self._send(want_shut_down=True)
-                    if answer.should_shut_down or answer.error_code != ErrorCode.NONE:
-                        return
-                    await self._pause(RETRY_SECONDS)
-        except (TimeoutError, ControllerUnavailable) as problem:
-            logger.warning("leaves without notice: %s", problem or "the controller did not let it go in time")
+                if answer.should_shut_down or answer.error_code != ErrorCode.NONE:
+                    return
+                await self._pause(RETRY_SECONDS)
+            logger.warning("leaves although it still leads partitions: others did not take over in time")
+        except (TimeoutError, ControllerUnavailable):
+            logger.warning("leaves without notice: no controller answers")
 
 
 def _why_not(node_id: int, error: ErrorCode) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import ErrorCode
+from ottla.broker import lifecycle as lifecycle_module
 from ottla.broker.lifecycle import CannotRegister, Lifecycle, Presence
 from ottla.node.options import Options, resolve
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -15,6 +16,7 @@ from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, B
 
 PRESENCE = Presence(b"i" * 16, {"PLAINTEXT": ("h", 9092)}, "rack-1", (b"d" * 16,), 41)
 CAUGHT_UP_AT = 42
+SETTINGS = ("broker.heartbeat.interval.ms=3600000", "initial.broker.registration.timeout.ms=1")
 
 
 class Controller:
@@ -29,7 +31,7 @@ class Controller:
         self.subscribers: list[Callable[[Any, Any], None]] = []
         self.beaten = asyncio.Event()
         self.registered = asyncio.Event()
-        self.image = SimpleNamespace(offset=CAUGHT_UP_AT, cluster_id="c")
+        self.image = SimpleNamespace(offset=CAUGHT_UP_AT, cluster_id="c", brokers={})
 
     def subscribe(self, subscriber: Callable[[Any, Any], None]) -> None:
         self.subscribers.append(subscriber)
@@ -61,7 +63,7 @@ class Fixture:
             node_id=3,
             broker_epoch=-1,
             loop=asyncio.get_running_loop(),
-            values=resolve(Options(assignments=("broker.heartbeat.interval.ms=3600000",))),
+            values=resolve(Options(assignments=SETTINGS)),
             supported_features={"metadata.version": (1, 2)},
         )
         self.lifecycle = Lifecycle(self.broker)  # type: ignore[arg-type]
@@ -79,7 +81,7 @@ async def test_a_broker_joins_with_what_it_is_and_when_it_has_seen_itself() -> N
     assert not fixture.controller.heartbeats, "it waits until it has seen its registration"
     fixture.image.offset = CAUGHT_UP_AT
     for subscriber in fixture.controller.subscribers:
-        subscriber(None, fixture.image)
+        subscriber(SimpleNamespace(changed_brokers=()), fixture.image)
     await asyncio.wait_for(joining, 10)
     request = fixture.controller.registrations[0]
     assert (request.broker_id, request.rack, request.previous_broker_epoch) == (3, "rack-1", 41)
@@ -119,3 +121,27 @@ async def test_a_broker_leaves_when_others_lead_what_it_led() -> None:
     await asyncio.wait_for(fixture.lifecycle.leave(), 10)
     assert fixture.controller.led == 0
     assert [request.want_shut_down for request in fixture.controller.heartbeats[-2:]] == [True, True]
+
+
+async def test_a_broker_tells_at_once_that_it_has_seen_another_leave() -> None:
+    fixture = Fixture()
+    await asyncio.wait_for(fixture.join(), 10)
+    fixture.controller.beaten.clear()
+    fixture.image.brokers = {7: SimpleNamespace(in_controlled_shutdown=True)}
+    for subscriber in fixture.controller.subscribers:
+        subscriber(SimpleNamespace(changed_brokers={7}), fixture.image)
+    await asyncio.wait_for(fixture.controller.beaten.wait(), 10)
+    await fixture.lifecycle.leave()
+
+
+async def test_a_broker_does_not_wait_for_a_controller_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle_module, "SILENCE_SECONDS", 0.05)
+    fixture = Fixture()
+    await asyncio.wait_for(fixture.join(), 10)
+
+    async def silent(request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+    monkeypatch.setattr(fixture.controller, "broker_heartbeat", silent)
+    await asyncio.wait_for(fixture.lifecycle.leave(), 5)
