@@ -17,6 +17,7 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
 from ottla.metadata import brokers, configs, elections, in_sync, partitions, reassignments, topics
+from ottla.metadata.brokers import Holder
 from ottla.metadata.decision import Place
 from ottla.metadata.delta import ClusterDelta, difference
 from ottla.metadata.facts import Fact, decode_facts, encode_facts
@@ -132,7 +133,9 @@ class Node:
     def register(self) -> None:
         world = self.world
         broker = world.image.brokers.get(self.id)
-        lives = broker is not None and not broker.fenced and world.draw.random() < 0.5
+        holder = Holder.GONE
+        if broker is not None and not broker.fenced:
+            holder = world.draw.choice(list(Holder))
         request = BrokerRegistrationRequest(
             broker_id=self.id,
             cluster_id=CLUSTER,
@@ -143,12 +146,12 @@ class Node:
             log_dirs=[bytes(15) + bytes([200 + self.id])],
             previous_broker_epoch=self.clean_epoch,
         )
-        facts, reply = brokers.register(request, world.place, world.end_offset, lives=lives)
+        facts, reply = brokers.register(request, world.place, world.end_offset, holder)
         world.commit(facts)
         if reply.error_code == ErrorCode.NONE:
             self.epoch, self.clean_epoch = reply.broker_epoch, -1
         else:
-            assert lives, f"broker {self.id} cannot register: {ErrorCode(reply.error_code).name}"
+            assert holder is Holder.ALIVE, f"broker {self.id} cannot register: {ErrorCode(reply.error_code).name}"
 
     def heartbeat(self) -> None:
         world = self.world
@@ -399,8 +402,9 @@ class World:
             node.die(power_cut=self.eligible)
             node.start()
             node.register()
-            node.catch_up()
-            node.heartbeat()
+            if node.epoch >= 0:
+                node.catch_up()
+                node.heartbeat()
         elif kind == "silence" and self.draw.random() < 0.5:
             # For a moment only: the same process is back at once.
             broker = self.image.brokers.get(node.id)

@@ -50,7 +50,7 @@ def cluster(racks: Mapping[int, str | None] | int = 1, *, fenced: Sequence[int] 
     image = ClusterImage(CLUSTER)
     for broker_id, rack in wanted.items():
         place = Place(image, BrokerValues({}))
-        facts = brokers.register(registration(broker_id, rack), place, broker_id, lives=False).facts
+        facts = brokers.register(registration(broker_id, rack), place, broker_id, brokers.Holder.GONE).facts
         image = applied([*facts, UnfenceBrokerRecord(id=broker_id, epoch=broker_id)], image)
     return applied([FenceBrokerRecord(id=broker_id, epoch=broker_id) for broker_id in fenced], image)
 
@@ -138,6 +138,7 @@ class Controlled:
         self.random = CountingRandom()
         self.syncs = 0
         self.starts = 0
+        self.port = 9092
         self._gate: asyncio.Event | None = None
         self._started: tuple[Controller, QuorumNode] | None = None
 
@@ -171,7 +172,9 @@ class Controlled:
         quorum.open()
         quorum.start()
         self.starts += 1
-        epoch = (await controller.register_broker(registration(1, incarnation=self.starts))).broker_epoch
+        request = registration(1, incarnation=self.starts)
+        request.listeners[0].port = self.port
+        epoch = (await controller.register_broker(request)).broker_epoch
         await controller.broker_heartbeat(BrokerHeartbeatRequest(1, epoch, controller.image.offset))
         return controller
 

@@ -31,6 +31,7 @@ from ottla.metadata import (
     reassignments,
     topics,
 )
+from ottla.metadata.brokers import Holder
 from ottla.metadata.configs import MIN_IN_SYNC
 from ottla.metadata.decision import Decision, Place, Refusal
 from ottla.metadata.facts import Fact
@@ -138,8 +139,9 @@ class Controller:
         self._ledger.begin()
         now = self._world.clock.monotonic()
         for broker in self.image.brokers.values():
-            # Nobody knows what the one before has heard: each broker has a whole session to be heard.
-            if not broker.fenced:
+            # Nobody knows what the one before has heard: each broker has a whole session to be heard. But for the one
+            # of this node: it runs in this process, or not at all.
+            if not broker.fenced and broker.id != self.node_id:
                 self._heartbeats.begin(broker.id, broker.epoch, now)
         if self._quorum.interrupted:
             self._abort_transaction()
@@ -186,9 +188,10 @@ class Controller:
         def decide(place: Place) -> Decision[BrokerRegistrationResponse]:
             nonlocal epoch
             broker = place.image.brokers.get(broker_id)
-            heard = self._heartbeats.lives(broker_id, self._world.clock.monotonic())
-            lives = broker is not None and not broker.fenced and heard
-            decision = brokers.register(request, place, self._quorum.end_offset, lives=lives)
+            holder = Holder.GONE
+            if broker is not None and not broker.fenced:
+                holder = self._heartbeats.holder(broker_id, self._world.clock.monotonic())
+            decision = brokers.register(request, place, self._quorum.end_offset, holder)
             epoch = decision.reply.broker_epoch
             if decision.reply.error_code != ErrorCode.NONE:
                 why = ErrorCode(decision.reply.error_code).name

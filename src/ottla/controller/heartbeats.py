@@ -7,7 +7,7 @@ call and never goes back.
 
 from collections.abc import Iterable
 
-from ottla.metadata.brokers import Standing
+from ottla.metadata.brokers import Holder, Standing
 
 NO_LIMIT = 1 << 62
 
@@ -49,9 +49,12 @@ class Heartbeats:
     def clear(self) -> None:
         self._sessions.clear()
 
-    def lives(self, broker_id: int, now: float) -> bool:
+    def holder(self, broker_id: int, now: float) -> Holder:
+        """What is known of the process that has this id."""
         session = self._sessions.get(broker_id)
-        return session is not None and now - session.heard < self._seconds
+        if session is None or now - session.heard >= self._seconds:
+            return Holder.GONE
+        return Holder.UNHEARD if session.offset < 0 else Holder.ALIVE
 
     def expired(self, now: float) -> list[int]:
         """Brokers whose sessions ended."""

@@ -6,6 +6,7 @@ Invariants: the epoch of a registration is the offset of its fact, so a later re
 broker takes part only when it has seen its own registration; one that stops leads nothing when it may stop.
 """
 
+from enum import Enum
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
@@ -55,12 +56,22 @@ def is_current(broker_id: int, epoch: int, image: ClusterImage) -> bool:
 # --- registration ----------------------------------------------------------------------------------------------------
 
 
+class Holder(Enum):
+    """What is known of the process that has an id which another one asks for."""
+
+    GONE = "gone"
+    """Fenced, or silent for longer than a session."""
+    UNHEARD = "unheard"
+    """It had joined before this controller began; whether it still lives has yet to be heard."""
+    ALIVE = "alive"
+
+
 def register(
-    request: BrokerRegistrationRequest, place: Place, epoch: int, *, lives: bool
+    request: BrokerRegistrationRequest, place: Place, epoch: int, holder: Holder
 ) -> Decision[BrokerRegistrationResponse]:
-    """BrokerRegistration; `epoch` is the offset of the next fact, `lives` whether the present holder of the id does."""
+    """BrokerRegistration; `epoch` is the offset of the next fact."""
     existing = place.image.brokers.get(request.broker_id)
-    error = _registration_error(request, existing, place.image, lives=lives)
+    error = _registration_error(request, existing, place.image, holder)
     if error != ErrorCode.NONE:
         return Decision([], BrokerRegistrationResponse(error_code=error))
     if existing is not None and existing.incarnation_id == request.incarnation_id:
@@ -92,11 +103,11 @@ def _registered(request: BrokerRegistrationRequest, epoch: int, existing: Broker
 
 
 def _registration_error(
-    request: BrokerRegistrationRequest, existing: BrokerImage | None, image: ClusterImage, *, lives: bool
+    request: BrokerRegistrationRequest, existing: BrokerImage | None, image: ClusterImage, holder: Holder
 ) -> ErrorCode:
     if request.cluster_id != image.cluster_id:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
-    if existing is not None and lives and not _is_successor(request, existing):
+    if existing is not None and not _may_have_id(request, existing, holder):
         return ErrorCode.DUPLICATE_BROKER_REGISTRATION
     if request.is_migrating_zk_broker:
         return ErrorCode.BROKER_ID_NOT_REGISTERED
@@ -122,12 +133,11 @@ def _registration_error(
     return ErrorCode.NONE
 
 
-def _is_successor(request: BrokerRegistrationRequest, existing: BrokerImage) -> bool:
-    """Whether the id is not taken from somebody: by the process that has it, or by one that listens in its place."""
-    if request.incarnation_id == existing.incarnation_id:
+def _may_have_id(request: BrokerRegistrationRequest, existing: BrokerImage, holder: Holder) -> bool:
+    if holder is Holder.GONE or request.incarnation_id == existing.incarnation_id:
         return True
-    # Two processes cannot have one address, so this one was started after the other had gone.
-    return bool(request.listeners) and existing.listeners == {
+    # Two processes cannot have one address. Where nothing was heard of the other, this one came after it.
+    return holder is Holder.UNHEARD and existing.listeners == {
         each.name: (each.host, each.port) for each in request.listeners
     }
 

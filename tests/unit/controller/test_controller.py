@@ -330,11 +330,20 @@ async def test_facts_of_a_transaction_count_when_it_ends_and_not_before(controll
     assert set((await controlled.start()).image.topics) == {"kept", "open"}
 
 
-async def test_a_broker_that_restarts_at_its_address_is_taken_in_at_once(controlled: Controlled) -> None:
+async def test_the_broker_of_this_very_node_is_taken_in_at_once_wherever_it_listens_now(controlled: Controlled) -> None:
+    controlled.starts += 1
+    controlled.port = 1234
+
+    await controlled.start()
+
+    assert controlled.controller.image.brokers[1].listeners == {"PLAINTEXT": ("broker.test", 1234)}
+
+
+async def test_a_broker_may_say_something_new_of_itself(controlled: Controlled) -> None:
     seen = []
     controlled.controller.subscribe(lambda delta, image: seen.append(delta.changed_brokers))
 
-    answer = await controlled.controller.register_broker(registration(1, "west", incarnation=77))
+    answer = await controlled.controller.register_broker(registration(1, "west", incarnation=controlled.starts))
 
     assert answer.error_code == ErrorCode.NONE
     assert controlled.controller.image.brokers[1].rack == "west"

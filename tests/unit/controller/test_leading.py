@@ -237,6 +237,18 @@ def test_an_id_is_free_when_its_session_ended_and_not_before(office: Office) -> 
     assert (taken.error_code, office.image.brokers[1].incarnation_id) == (ErrorCode.NONE, other.incarnation_id)
 
 
+def test_brokers_that_all_restarted_join_a_new_leader_at_once(office: Office) -> None:
+    office.join(1, 2)
+    office.do(office.quorum.lose)
+    office.do(office.quorum.lead)
+
+    office.join_again(1)
+    office.join_again(2)
+
+    assert not office.image.brokers[1].fenced
+    assert not office.image.brokers[2].fenced
+
+
 def test_a_new_leader_gives_every_broker_a_whole_session(office: Office) -> None:
     office.join(1)
     office.wait(SESSION - 1)

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata import brokers
-from ottla.metadata.brokers import Standing
+from ottla.metadata.brokers import Holder, Standing
 from ottla.metadata.image import NO_LEADER, ClusterImage
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
@@ -20,8 +20,8 @@ ALONE = Standing(None, 1 << 60)
 ELSEWHERE = [Listener("PLAINTEXT", "other.test", 9092, 0)]
 
 
-def register(request: BrokerRegistrationRequest, image: ClusterImage, *, lives: bool = False) -> ErrorCode:
-    return ErrorCode(brokers.register(request, place(image), 99, lives=lives).reply.error_code)
+def register(request: BrokerRegistrationRequest, image: ClusterImage, holder: Holder = Holder.GONE) -> ErrorCode:
+    return ErrorCode(brokers.register(request, place(image), 99, holder).reply.error_code)
 
 
 def heartbeat(
@@ -36,7 +36,7 @@ def heartbeat(
 
 
 def test_a_new_broker_is_registered_and_fenced_until_it_is_heard() -> None:
-    facts, reply = brokers.register(registration(1, "west"), place(cluster(0)), 7, lives=False)
+    facts, reply = brokers.register(registration(1, "west"), place(cluster(0)), 7, Holder.GONE)
 
     broker = applied(facts, cluster(0)).brokers[1]
     assert (reply.error_code, reply.broker_epoch, broker.epoch) == (ErrorCode.NONE, 7, 7)
@@ -48,7 +48,7 @@ def test_the_process_that_has_the_id_may_say_something_new_of_itself() -> None:
     image = cluster(1)
     request = registration(1, "east")
 
-    facts, reply = brokers.register(request, place(image), 99, lives=True)
+    facts, reply = brokers.register(request, place(image), 99, Holder.ALIVE)
 
     broker = applied(facts, image).brokers[1]
     assert (reply.broker_epoch, broker.epoch, broker.rack, broker.fenced) == (1, 1, "east", False)
@@ -58,12 +58,16 @@ def test_an_id_is_not_taken_from_a_broker_that_lives() -> None:
     request = registration(1, incarnation=9)
     request.listeners = ELSEWHERE
 
-    assert register(request, cluster(1), lives=True) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert register(request, cluster(1), Holder.ALIVE) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert register(request, cluster(1), Holder.UNHEARD) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert register(request, cluster(1)) == ErrorCode.NONE
 
 
-def test_a_process_at_the_same_address_has_taken_the_place_of_the_one_before() -> None:
-    assert register(registration(1, incarnation=9), cluster(1), lives=True) == ErrorCode.NONE
+def test_a_process_at_the_address_of_one_that_was_not_heard_has_taken_its_place() -> None:
+    request = registration(1, incarnation=9)
+
+    assert register(request, cluster(1), Holder.UNHEARD) == ErrorCode.NONE
+    assert register(request, cluster(1), Holder.ALIVE) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
 def test_a_broker_of_another_cluster_is_refused() -> None:
@@ -107,9 +111,9 @@ def test_a_new_life_after_a_power_cut_is_neither_in_sync_nor_eligible() -> None:
     image = with_partition(isr=(1, 2), configs={"min.insync.replicas": "2"})
     request = registration(1, incarnation=9)
 
-    dirty = after(brokers.register(request, place(image), 99, lives=False).facts, image)
+    dirty = after(brokers.register(request, place(image), 99, Holder.GONE).facts, image)
     request.previous_broker_epoch = image.brokers[1].epoch
-    clean = after(brokers.register(request, place(image), 99, lives=False).facts, image)
+    clean = after(brokers.register(request, place(image), 99, Holder.GONE).facts, image)
 
     assert (dirty.leader, dirty.in_sync, dirty.eligible) == (2, (2,), ())
     assert (clean.leader, clean.in_sync, clean.eligible) == (2, (2,), (1,))
