@@ -112,7 +112,10 @@ def admit(broker: "Broker", request: ProduceRequest, version: int) -> Admission 
     if isinstance(errors, dict):
         return Admission(_refused(beginning, errors, client))
     guards = broker.transactions.guards
-    held = [guards.take(batch.partition, batch.producer_id) for batch in beginning]
+    # Where every transaction has an epoch of its own, its end makes the log refuse what comes late; and the end that
+    # comes while this waits is that of the transaction before.
+    guarded = () if client.adds else beginning
+    held = [guards.take(batch.partition, batch.producer_id) for batch in guarded]
 
     def finish(errors: "Errors") -> Admission:
         overtaken = {guard.name: _OVERTAKEN[error] for guard in held if (error := guards.give_back(guard))}

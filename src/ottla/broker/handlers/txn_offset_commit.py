@@ -101,12 +101,20 @@ def _join(
     errors = join(broker, Joining(producer, frozenset((name,)), adds))
     if isinstance(errors, dict):
         return _told(errors.get(name, ErrorCode.NONE), version)
-    return _joined_later(
-        broker, errors, broker.transactions.guards.take(shard.partition, producer.producer_id), version
-    )
+    if adds:
+        return _added_later(errors, name, version)
+    guard = broker.transactions.guards.take(shard.partition, producer.producer_id)
+    return _verified_later(broker, errors, guard, version)
 
 
-async def _joined_later(broker: "Broker", errors: "asyncio.Future[Joined]", guard: "Guard", version: int) -> ErrorCode:
+async def _added_later(errors: "asyncio.Future[Joined]", name: TopicPartition, version: int) -> ErrorCode:
+    return _told((await errors).get(name, ErrorCode.NONE), version)
+
+
+async def _verified_later(
+    broker: "Broker", errors: "asyncio.Future[Joined]", guard: "Guard", version: int
+) -> ErrorCode:
+    """The transaction may end meanwhile; in newer ones their epoch guards against that."""
     try:
         error = (await errors).get(guard.name, ErrorCode.NONE)
     finally:
