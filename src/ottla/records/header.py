@@ -1,10 +1,11 @@
 """The 61 bytes in front of every record batch (magic 2).
 
-Owns: reading them, walking from one to the next, the checksum, and patching the fields a broker may set in place.
+Owns: reading them, walking from one to the next, the checksum, and patching the fields that a broker or a producer may
+set in place.
 Never knows: the records behind them.
 
 Invariants: base offset and leader epoch lie outside the checksum, so `assign` never touches it; whatever changes bytes
-21 and later (`set_max_timestamp`) writes a new one. Sequence numbers wrap from 2**31-1 to 0.
+21 and later (`set_max_timestamp`, `set_producer`) writes a new one. Sequence numbers wrap from 2**31-1 to 0.
 """
 
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ CRC_POSITION = 17
 CHECKED_FROM = 21
 """The checksum covers the batch from here (the attributes) to its end."""
 MAX_TIMESTAMP_POSITION = 35
+PRODUCER_POSITION = 43
 
 COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -39,6 +41,7 @@ _LENGTH = Struct(">i")
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _MAX_TIMESTAMP = Struct(">q")
+_PRODUCER = Struct(">qhi")
 
 
 class CorruptBatch(Exception):
@@ -163,5 +166,17 @@ def set_max_timestamp(
     _ATTRIBUTES.pack_into(data, position + CHECKED_FROM, attributes)
     _MAX_TIMESTAMP.pack_into(data, position + MAX_TIMESTAMP_POSITION, max_timestamp)
     crc = checksum(data, position, size)
+    _CRC.pack_into(data, position + CRC_POSITION, crc)
+    return crc
+
+
+def set_producer(
+    data: bytearray | memoryview, position: int, producer: tuple[int, int, int], transactional: bool
+) -> int:
+    """Write producer id, epoch and base sequence, and the checksum that follows from them, which is also the answer."""
+    attributes = _ATTRIBUTES.unpack_from(data, position + CHECKED_FROM)[0] & ~TRANSACTIONAL
+    _ATTRIBUTES.pack_into(data, position + CHECKED_FROM, attributes | (TRANSACTIONAL if transactional else 0))
+    _PRODUCER.pack_into(data, position + PRODUCER_POSITION, *producer)
+    crc = checksum(data, position, _LENGTH.unpack_from(data, position + 8)[0] + LOG_OVERHEAD)
     _CRC.pack_into(data, position + CRC_POSITION, crc)
     return crc

@@ -1,5 +1,6 @@
 """Records inside a batch: both twins read and write Kafka's bytes and refuse every damaged payload alike."""
 
+import gc
 import subprocess
 import sys
 from types import ModuleType
@@ -189,6 +190,14 @@ def test_records_that_do_not_fit_in_a_batch_are_not_written(twin: ModuleType) ->
 )
 def test_the_key_hash_equals_the_values_of_kafkas_own_tests(twin: ModuleType, data: bytes, signed: int) -> None:
     assert twin.murmur2(data) == signed & 0xFFFFFFFF
+
+
+@needs_compiled
+def test_the_collector_need_not_look_at_compiled_records() -> None:
+    from ottla.records import _codec
+
+    records = _codec.decode(PAYLOAD, header(4))
+    assert [gc.is_tracked(record) for record in records] == [False] * 4
 
 
 @needs_compiled
