@@ -70,7 +70,8 @@ class Leading(Following):
     def _first_controls(self, granting: frozenset[int]) -> tuple[Control, ...]:
         dynamic = self.log.kraft_version >= 1
         everybody = self.voters.named(self.voters.ids)
-        change = LeaderChange(self.key.node_id, everybody, self.voters.named(granting), version=1 if dynamic else 0)
+        # Version 0 also where directories are known: Kafka reads no other.
+        change = LeaderChange(self.key.node_id, everybody, self.voters.named(granting))
         if dynamic and self.log.voters_offset < 0:
             # The first voters come from outside the log; from here on it names them itself.
             return change, KraftVersion(self.log.kraft_version), Voters(self.voters.voters)
@@ -262,7 +263,9 @@ class Leading(Following):
 
     def _end_answered(self, node_id: int, answer: Answered, now: float) -> None:
         self._goodbyes.pop(node_id, None)
-        self._learn(answer.believed, now)
+        if not self._learn(answer.believed, now) and self.role is Role.RESIGNED and not self._goodbyes:
+            # All know; it is time to look for the next leader.
+            self._election_at = min(self._election_at, now + NOTICE)
 
     def _end_unanswered(self, node_id: int, refused: bool, now: float) -> None:
         if node_id in self._goodbyes:
@@ -270,11 +273,6 @@ class Leading(Following):
                 del self._goodbyes[node_id]
             else:
                 self._goodbyes[node_id] = now + NOTICE / 3
-
-    @property
-    def said_goodbye(self) -> bool:
-        """Whether every voter that can be reached knows of the resignation."""
-        return self.role is not Role.RESIGNED or not self._goodbyes
 
     def _leave_role(self, now: float) -> None:
         if self.role is not Role.LEADER:

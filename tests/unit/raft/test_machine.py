@@ -178,6 +178,8 @@ def test_the_first_voters_of_a_set_that_can_change_are_written_behind_the_first_
 
     (written,) = replica.of(effects.WriteControls)
     assert [type(control) for control in written.controls] == [LeaderChange, KraftVersion, Voters]
+    assert isinstance(written.controls[0], LeaderChange)
+    assert written.controls[0].version == 0, "Kafka reads no other"
     assert replica.raft.log.voters_offset == 2
 
 
@@ -673,6 +675,20 @@ def test_a_leader_that_is_removed_resigns_once_it_is_agreed_on() -> None:
     replica.fetched_by(2)
     assert replica.plays(Role.RESIGNED)
     assert replica.raft.voters.ids == (1, 2)
+
+
+def test_a_leader_that_was_removed_soon_looks_for_the_next() -> None:
+    replica = grown()
+    replica.raft.receive("change", RemoveVoter("cluster", key(0)), replica.now)
+    replica.raft.take()
+    replica.fetched_by(1)
+    replica.fetched_by(2)
+    for send in replica.sends(EndEpoch):
+        replica.answer(send, Answered(ErrorCode.NONE, Believed(-1, 1)))
+    replica.wait(NOTICE)
+
+    assert replica.plays(Role.UNATTACHED)
+    assert replica.sends(Fetch)
 
 
 def test_a_change_that_is_cut_off_never_was() -> None:
