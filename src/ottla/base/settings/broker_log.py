@@ -2,7 +2,7 @@
 
 from ottla.base.settings.bounds import GzipLevel, ListOf, OneOf, Range
 from ottla.base.settings.kinds import Kind, Scope, Setting
-from ottla.base.settings.reasons import MOVES, REPL, TIERED
+from ottla.base.settings.reasons import MOVES, REPORTED, TIERED
 
 BOOLEAN = Kind.BOOLEAN
 STRING = Kind.STRING
@@ -25,7 +25,7 @@ LOG_SETTINGS: tuple[Setting, ...] = (
             "Log directories that get no new partitions; `*` means all of them.", BROKER, ListOf()),
     Setting("log.dir.failure.timeout.ms", LONG, "30000",
             "How long a failed log directory may stay unreported to the controller before the broker stops.",
-            check=Range(1), no_effect=REPL),
+            check=Range(1), no_effect=REPORTED),
     Setting("num.partitions", INT, "1",
             "Partitions of a topic that is created without saying how many.", check=Range(1)),
     Setting("default.replication.factor", INT, "1", "Replicas of a topic that is created without saying how many."),

@@ -2,7 +2,7 @@
 
 from ottla.base.settings.bounds import ListOf, OneOf, Range
 from ottla.base.settings.kinds import Kind, Scope, Setting
-from ottla.base.settings.reasons import JAVA, JVM, OAUTH, REPL, SASL, TLS, TOKENS
+from ottla.base.settings.reasons import JAVA, JVM, OAUTH, SASL, TLS, TOKENS
 
 BOOLEAN = Kind.BOOLEAN
 STRING = Kind.STRING
@@ -25,7 +25,7 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
             "The class that names a client after it has authenticated.", BROKER, no_effect=JAVA),
     Setting("security.inter.broker.protocol", STRING, "PLAINTEXT",
             "The security protocol between brokers, when no listener is named for it.",
-            check=OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), no_effect=REPL),
+            check=OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), no_effect=TLS),
     Setting("security.providers", STRING, None, "Classes that add security algorithms to the JVM.", no_effect=JAVA),
     Setting("delegation.token.secret.key", PASSWORD, None,
             "The key that signs delegation tokens; without it there are none.", no_effect=TOKENS),

@@ -5,7 +5,7 @@ Owns: the table and the synonyms. Never knows: who has set what.
 
 from ottla.base.settings.bounds import GzipLevel, ListOf, OneOf, Range, ThrottledReplicas
 from ottla.base.settings.kinds import Kind, Scope, Setting
-from ottla.base.settings.reasons import QUOTA, REPL, TIERED
+from ottla.base.settings.reasons import TIERED
 
 BOOLEAN = Kind.BOOLEAN
 STRING = Kind.STRING
@@ -40,13 +40,13 @@ _TOPIC_TABLE: tuple[Setting, ...] = (
     Setting("flush.ms", LONG, "9223372036854775807", "Flush records that have waited this long.", TOPIC, Range(0)),
     Setting("follower.replication.throttled.replicas", LIST, "",
             "Replicas whose followers are throttled, as `partition:broker`, or `*` for all.",
-            TOPIC, ThrottledReplicas(), no_effect=QUOTA),
+            TOPIC, ThrottledReplicas()),
     Setting("index.interval.bytes", INT, "4096", "One index entry for so many bytes of log.", TOPIC, Range(0)),
     Setting("internal.segment.bytes", INT, None,
             "Segment size below the usual minimum; meant for tests.", TOPIC, hidden=True),
     Setting("leader.replication.throttled.replicas", LIST, "",
             "Replicas whose leaders are throttled, as `partition:broker`, or `*` for all.",
-            TOPIC, ThrottledReplicas(), no_effect=QUOTA),
+            TOPIC, ThrottledReplicas()),
     Setting("local.retention.bytes", LONG, "-2",
             "How much of a tiered partition stays local; -2 means the full retention size.",
             TOPIC, Range(-2), no_effect=TIERED),
@@ -92,7 +92,7 @@ _TOPIC_TABLE: tuple[Setting, ...] = (
             "A segment older than this is closed even if it is small.", TOPIC, Range(1)),
     Setting("unclean.leader.election.enable", BOOLEAN, "false",
             "Whether a replica that is out of sync may lead when no other is left, losing records.",
-            TOPIC, no_effect=REPL),
+            TOPIC),
 )
 # fmt: on
 
