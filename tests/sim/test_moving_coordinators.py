@@ -31,7 +31,7 @@ SETTINGS = {"min.insync.replicas": "2", "transaction.abort.timed.out.transaction
 NOBODY = Member("", -1)
 SEEDS = 20
 TRANSACTIONS = 20
-TIMEOUT_MS = 60_000
+TIMEOUT_MS = 30_000
 
 
 class Fenced(Exception):
