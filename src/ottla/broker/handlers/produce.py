@@ -177,14 +177,18 @@ def append(
                     unflushed.append(partition)
                 grown.append(partition)
         answers.append((topic, results))
-    # Only now, so that a reader that waits for several of them gets all in one answer.
+    _wake_readers(broker, grown)
+    return answers
+
+
+def _wake_readers(broker: "Broker", grown: list[Partition]) -> None:
+    """After all appends, so that a reader that waits for several of these partitions gets all in one answer."""
     nudge = broker.waiting.nudge
     for partition in grown:
         if partition.leading is None:
             nudge(partition)
         else:
             partition.appended(broker)
-    return answers
 
 
 def _admitted(broker: "Broker", request: ProduceRequest, version: int) -> "Admission | Postponed":
