@@ -2,7 +2,7 @@
 
 from ottla.base.settings.bounds import ListOf, Range, Servers, Voters
 from ottla.base.settings.kinds import Kind, Scope, Setting
-from ottla.base.settings.reasons import ADDING, AT_ONCE, BY_THE_SYSTEM, NO_TIMES, ONE_DEADLINE, TWO_PHASE
+from ottla.base.settings.reasons import AT_ONCE, BY_THE_SYSTEM, NO_TIMES, ONE_DEADLINE, TWO_PHASE
 
 BOOLEAN = Kind.BOOLEAN
 STRING = Kind.STRING
@@ -135,9 +135,9 @@ CLUSTER_SETTINGS: tuple[Setting, ...] = (
     Setting("transaction.two.phase.commit.enable", BOOLEAN, "false",
             "Whether an outside coordinator may hold transactions open.", no_effect=TWO_PHASE),
     Setting("add.partitions.to.txn.retry.backoff.ms", INT, "20",
-            "First pause before the broker asks again to add a partition to a transaction.",
-            check=Range(1), no_effect=ADDING),
+            "How long a partition that is to be added waits for the end of the transaction before; also the pause "
+            "before the coordinator is asked again.", check=Range(1)),
     Setting("add.partitions.to.txn.retry.backoff.max.ms", INT, "100",
-            "The longest such pause.", check=Range(0), no_effect=ADDING),
+            "How long a broker goes on asking.", check=Range(0)),
 )
 # fmt: on

@@ -4,7 +4,6 @@ When a feature arrives, its reason goes, and with it the mark on its settings.
 """
 
 ACL = "authorization is not in this version"
-ADDING = "the coordinator is asked by a call, which needs no second try"
 AT_ONCE = "facts are written at once, and those that come together share a sync"
 BUFFERS = "write buffers are not pooled"
 BY_THE_SYSTEM = "the operating system sizes it"
