@@ -37,6 +37,7 @@ class Faults:
         self._healed = False
         every: list[Callable[[], None]] = [
             self._kill,
+            self._kill_leader,
             self._kill_some,
             self._stop,
             self._pause,
@@ -95,6 +96,21 @@ class Faults:
         living = self._living()
         if living:
             self._kill_node(self._random.choice(living))
+
+    def _kill_leader(self) -> None:
+        """Whoever leads a partition, as one of the living knows it."""
+        living = {node.id: node for node in self._living()}
+        ready = [node for node in living.values() if node.ready]
+        if not ready:
+            return
+        assembly = self._random.choice(ready).assembly
+        assert assembly is not None
+        leaders = [
+            partition.leader for topic in assembly.loader.image.topics.values() for partition in topic.partitions
+        ]
+        leader = living.get(self._random.choice(leaders)) if leaders else None
+        if leader is not None:
+            self._kill_node(leader)
 
     def _kill_some(self) -> None:
         """Several at once, or all."""

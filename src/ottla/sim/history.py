@@ -50,6 +50,8 @@ class History:
         self.doubtful: dict[tuple[str, TopicPartition], set[int]] = {}
         """Commits that were not answered: they may take effect at any time."""
         self.owners: dict[tuple[str, TopicPartition], str] = {}
+        """Which member was given a partition and has not let it go."""
+        self.group_commits = 0
 
     def violation(self, text: str) -> None:
         self.violations.append(text)
@@ -87,6 +89,7 @@ class History:
                 self.seen_committed.add(value)
 
     def commit(self, group: str, partition: TopicPartition, offset: int) -> None:
+        self.group_commits += 1
         self.commits[group, partition] = max(offset, self.commits.get((group, partition), -1))
 
     def doubt_commit(self, group: str, partition: TopicPartition, offset: int) -> None:
@@ -96,6 +99,15 @@ class History:
         """`offset` was read; `least` was acknowledged before the question was asked."""
         if offset < least and offset not in self.doubtful.get((group, partition), ()):
             self.violation(f"committed offset went back: {who} read {offset} of {group} {partition}, after {least}")
+
+    def own(self, group: str, partition: TopicPartition, member: str) -> None:
+        holder = self.owners.setdefault((group, partition), member)
+        if holder != member:
+            self.violation(f"two owners of {partition} in {group}: {holder} and {member}")
+
+    def disown(self, group: str, partition: TopicPartition, member: str) -> None:
+        if self.owners.get((group, partition)) == member:
+            del self.owners[group, partition]
 
     # --- what it proves -----------------------------------------------------------------------------------------------
 

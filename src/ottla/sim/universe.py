@@ -17,6 +17,7 @@ from ottla.sim.cluster import SimCluster
 from ottla.sim.faults import Faults, Power
 from ottla.sim.history import History
 from ottla.sim.loop import Scheduler, SimLoop
+from ottla.sim.members import GroupReader
 from ottla.sim.network import Network
 from ottla.sim.trace import LogLines
 from ottla.sim.watch import Watch
@@ -58,8 +59,14 @@ class Plan(NamedTuple):
     writers: int
     readers: int
     copiers: int
+    members: int
+    """Of a consumer group."""
     seconds: float
     power: Power
+    delay: tuple[float, float]
+    """Of the network, in seconds."""
+    haste: float
+    """How long a client rests between two deeds, on average, in seconds."""
     settings: dict[str, str]
 
 
@@ -111,8 +118,11 @@ def draw(random: Random) -> Plan:
         writers=random.randint(1, 2),
         readers=random.randint(1, 2),
         copiers=random.randint(0, 2),
+        members=random.randint(0, 2),
         seconds=random.uniform(5.0, 25.0),
         power=power,
+        delay=random.choice(((0.0001, 0.001), (0.001, 0.01), (0.0001, 0.05))),
+        haste=random.choice((0.03, 0.05, 0.1)),
         settings=settings,
     )
 
@@ -129,6 +139,7 @@ class Universe:
         self.history = History(self.trace.tell)
         self._lines = LogLines(self.trace)
         self.network = Network(self.scheduler)
+        self.network.weather.delay = self.plan.delay
         self.cluster = SimCluster(self.scheduler, self.network, self.plan.roles, self.plan.settings)
         self.watch = Watch(self.cluster, self.history.violation)
         self._partitions = [TopicPartition(LOG, number) for number in range(self.plan.partitions)]
@@ -154,6 +165,11 @@ class Universe:
         for number in range(self.plan.copiers):
             loop, random = who(f"copier-{number}")
             actors.append(Copier(loop, addresses, random, self.history, self._partitions, self._copies))
+        for number in range(self.plan.members):
+            loop, random = who(f"member-{number}")
+            actors.append(GroupReader(loop, addresses, random, self.history, self._partitions))
+        for actor in actors:
+            actor.haste = self.plan.haste
         return actors
 
     # --- the run ------------------------------------------------------------------------------------------------------
@@ -261,6 +277,10 @@ class Universe:
             self._until(
                 lambda: self.history.committed_attempts > copied, HEAL_SECONDS, "transactions are committed again"
             )
+
+        if self.plan.members:
+            committed = self.history.group_commits
+            self._until(lambda: self.history.group_commits > committed, HEAL_SECONDS, "offsets are committed again")
 
     def _revive(self) -> None:
         self.faults.keep_alive()

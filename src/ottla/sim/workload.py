@@ -44,6 +44,7 @@ class Actor:
         self.random = random
         self.history = history
         self.stopping = False
+        self.haste = 0.05
         self._addresses = addresses
         self._task: asyncio.Task[None] | None = None
 
@@ -77,7 +78,7 @@ class Actor:
             await session.pause()
 
     async def rest(self) -> None:
-        await asyncio.sleep(self.random.expovariate(1 / 0.05))
+        await asyncio.sleep(self.random.expovariate(1 / self.haste))
 
 
 class Writer(Actor):
