@@ -92,6 +92,7 @@ class QuorumHost:
         self._lasting = 0
         """Where the log is cut off when the disk has failed."""
         self._stopped = False
+        self._writing_snapshot = False
         self._told_leading = False
         self._election = Election()
         self._log: QuorumLog | None = None
@@ -395,6 +396,8 @@ class QuorumHost:
         leading, self._told_leading = self._told_leading, False
         if leading:
             self._events.stopped_leading(self.raft.epoch)
+        if self.raft.leader_id >= 0:
+            self._events.leader_changed(-1, self.raft.epoch)
         self._fail_waiting(failure)
         self._lasting = self.log.told_offset
         if not self._is_alone:

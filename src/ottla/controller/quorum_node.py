@@ -162,8 +162,10 @@ class QuorumNode(QuorumHost):
         """Write the state that all facts up to and with `offset` amount to, in a thread; old log may go then."""
         position = LogPosition(offset + 1, epoch)
         newest = self.log.snapshot
-        if newest is not None and newest.offset >= position.offset:
+        if self._writing_snapshot or (newest is not None and newest.offset >= position.offset):
+            # One at a time; what comes meanwhile is in the next.
             return
+        self._writing_snapshot = True
         voters, version = self.raft.log.voters_at(offset)
         self._spawn(self._write_snapshot(SnapshotState(position, version, voters), facts), self._working)
 
@@ -174,6 +176,8 @@ class QuorumNode(QuorumHost):
         except StorageFailure as failure:
             logger.error("a snapshot of the metadata cannot be stored: %s", failure)
             return
+        finally:
+            self._writing_snapshot = False
         self.raft.log.took_snapshot(state.position, start_offset)
 
     # --- requests ----------------------------------------------------------------------------------------------------

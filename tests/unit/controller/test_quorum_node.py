@@ -208,6 +208,21 @@ async def test_a_restart_begins_with_the_snapshot_and_goes_on_with_the_log(tmp_p
     await quorum.stop_all()
 
 
+async def test_snapshots_are_written_one_at_a_time(tmp_path: Path) -> None:
+    quorum = Quorum(tmp_path, 1)
+    node = quorum.start(0)
+    offsets = [quorum.decide(0, name) for name in "ab"]
+    await quorum.all_know("a", "b")
+    node.take_snapshot([topic("a")], offsets[0], node.epoch)
+    node.take_snapshot([topic("a"), topic("b")], offsets[1], node.epoch)
+    await quorum.until(partial(has_snapshot, node, offsets[0] + 1))
+
+    assert node.log.snapshots.found() == [(offsets[0] + 1, node.epoch)]
+    node.take_snapshot([topic("a"), topic("b")], offsets[1], node.epoch)
+    await quorum.until(partial(has_snapshot, node, offsets[1] + 1))
+    await quorum.stop_all()
+
+
 async def test_voters_come_and_go_while_it_runs(tmp_path: Path) -> None:
     quorum = Quorum(tmp_path, 1, dynamic=True)
     for node_id in range(3):
@@ -305,6 +320,7 @@ async def test_what_could_not_be_synced_is_not_found_after_a_restart(tmp_path: P
     disk.sync_errno = errno.EIO
     quorum.decide(0, "refused")
     await quorum.until(lambda: not quorum.nodes[0].leads)
+    assert quorum.heard[0].leader == -1
     with pytest.raises(StorageFailure):
         quorum.decide(0, "also refused")
     disk.sync_errno = 0
