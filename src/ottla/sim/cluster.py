@@ -70,7 +70,7 @@ class SimNode:
         format_directories(self._world(lambda: self._scheduler.now), self.values, Wishes(cluster_id))
 
     def _world(self, time: Callable[[], float]) -> World:
-        return World(self.disk, SimClock(time, self.skew_ms), SimRandom(self._random))
+        return World(self.disk, SimClock(time, self.skew_ms), SimRandom(self._random), f"boot {self._power_cuts}")
 
     def boot(self) -> None:
         assert self.loop is None, "one process at a time"
@@ -144,6 +144,7 @@ class SimNode:
         """The machine is gone at once, with everything that was not synced."""
         self._scheduler.trace.tell(f"{self.name} loses power")
         loop = self._bury()
+        self._power_cuts += 1
         self.disk.cut_power()
         self._cluster.network.cut_power(loop)
 
