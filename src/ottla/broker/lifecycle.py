@@ -93,6 +93,8 @@ class Lifecycle:
             await asyncio.sleep(RETRY_SECONDS)
         if error != ErrorCode.NONE:
             raise CannotRegister(_why_not(self._broker.node_id, error))
+        epoch = self._broker.broker_epoch
+        await self._broker.run_blocking(lambda: self._broker.store.mark_running(epoch))
 
     async def _ask_to_register(self) -> ErrorCode:
         broker = self._broker

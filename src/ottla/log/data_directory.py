@@ -33,6 +33,8 @@ LOCK_FILE = ".lock"
 CLEAN_STOP_FILE = ".kafka_cleanshutdown"
 METADATA_LOG = "__cluster_metadata-0"
 """Its directory belongs to the quorum; the store leaves it alone."""
+RUNNING_FILE = ".ottla-running"
+"""Which broker uses the directory, and since which start of the machine."""
 LONGEST_NAME = 255
 
 _NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)(?:\.[0-9a-zA-Z_-]+?-(?P<mark>delete|stray|future))?")
@@ -69,16 +71,17 @@ def aside_name(topic_partition: TopicPartition, identity: bytes, mark: str) -> s
 class DataDirectory:
     """A data directory this node holds the lock of once `claim` has returned."""
 
-    __slots__ = ("_disk", "_lock", "_written", "failure", "identity", "last_epoch", "path")
+    __slots__ = ("_boot", "_disk", "_lock", "_written", "failure", "identity", "last_epoch", "path")
 
-    def __init__(self, path: str, disk: Disk) -> None:
+    def __init__(self, path: str, disk: Disk, boot: str = "") -> None:
         self.path = path
         self.identity = b""
         self.last_epoch = -1
-        """The epoch of the broker that stopped cleanly here; -1 when the last one did not."""
+        """The epoch of the broker that was here last, if nothing that it wrote can be missing; else -1."""
         self.failure: Exception | None = None
         """Why it is offline; None while it serves."""
         self._disk = disk
+        self._boot = boot
         self._lock: File | None = None
         self._written: dict[Checkpoint, bytes] = {}
 
@@ -89,12 +92,11 @@ class DataDirectory:
         try:
             _take(lock, self.path)
             properties = read_directory_properties(self._disk, self.path)
-            stopped = read_whole(self._disk, os.path.join(self.path, CLEAN_STOP_FILE))
+            self.last_epoch = self._find_last_epoch()
         except BaseException:
             lock.close()
             raise
         self._lock = lock
-        self.last_epoch = -1 if stopped is None else _broker_epoch(stopped)
         if properties is not None:
             self.identity = properties.directory_id
         return properties
@@ -121,6 +123,22 @@ class DataDirectory:
         self._disk.remove(path)
         self._disk.sync_directory(self.path)
         return True
+
+    def _find_last_epoch(self) -> int:
+        """A process that was killed loses nothing that it wrote as long as the machine runs on; one that stopped
+        cleanly loses nothing at all."""
+        stopped = read_whole(self._disk, os.path.join(self.path, CLEAN_STOP_FILE))
+        if stopped is not None:
+            return _broker_epoch(stopped)
+        running = read_whole(self._disk, os.path.join(self.path, RUNNING_FILE))
+        if running is None or not self._boot or _field(running, "boot") != self._boot:
+            return -1
+        return _broker_epoch(running)
+
+    def mark_running(self, broker_epoch: int) -> None:
+        """From here on a broker of this epoch writes here."""
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch, "boot": self._boot}).encode()
+        replace_whole(self._disk, os.path.join(self.path, RUNNING_FILE), content)
 
     def mark_clean_stop(self, broker_epoch: int) -> None:
         """Say that every log here is flushed and its checkpoints are written."""
@@ -149,11 +167,17 @@ class DataDirectory:
 
 
 def _broker_epoch(content: bytes) -> int:
-    """The epoch in a mark of a clean stop; older ones are empty."""
+    """The epoch in a mark of a clean stop, which older releases left empty, or of a broker at work."""
+    found = _field(content, "brokerEpoch")
+    return found if isinstance(found, int) else -1
+
+
+def _field(content: bytes, name: str) -> object:
     try:
-        return int(json.loads(content)["brokerEpoch"])
-    except (ValueError, KeyError, TypeError):
-        return -1
+        fields = json.loads(content)
+    except ValueError:
+        return None
+    return fields.get(name) if isinstance(fields, dict) else None
 
 
 def _take(lock: File, path: str) -> None:

@@ -35,6 +35,9 @@ class World(NamedTuple):
     disk: Disk
     clock: Clock
     random: Random
+    boot: str = ""
+    """Differs after every start of the machine, and with it the memory that holds what was not synced; empty where the
+    system does not tell."""
 
 
 class StorageFailure(Exception):

@@ -114,7 +114,7 @@ class LogStore:
 
     def __init__(self, paths: Sequence[str], world: World, recovery_threads: int = 2) -> None:
         assert paths
-        self.directories = [DataDirectory(os.path.abspath(path), world.disk) for path in paths]
+        self.directories = [DataDirectory(os.path.abspath(path), world.disk, world.boot) for path in paths]
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.cleaned: dict[TopicPartition, int] = {}
         """Up to where each log is compacted; the compactor changes it."""
@@ -167,9 +167,18 @@ class LogStore:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the broker whose clean stop all directories remember; -1 when one of them does not."""
+        """The epoch of the broker that was here last, if no directory can miss anything that it wrote; else -1."""
         epochs = {directory.last_epoch for directory in self.directories}
         return epochs.pop() if len(epochs) == 1 else -1
+
+    def mark_running(self, broker_epoch: int) -> None:
+        """A broker of this epoch is at work here from now on. Blocking."""
+        for directory in self.live:
+            try:
+                directory.mark_running(broker_epoch)
+            except OSError as error:
+                self._fail(directory, StorageFailure.of(directory.path, error))
+        self._require_one()
 
     def load(
         self, settings_of: SettingsOf, *, is_stray: IsStray | None = None, progress: Progress | None = None

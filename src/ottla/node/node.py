@@ -36,7 +36,7 @@ from ottla.node.options import Options, StartFailure, resolve
 from ottla.node.roles import split_listeners
 from ottla.records.codec import COMPILED
 from ottla.runtime.disk import RealDisk
-from ottla.runtime.world import RealClock, RealRandom
+from ottla.runtime.world import RealClock, RealRandom, boot_id
 
 logger = logging.getLogger("ottla.node")
 
@@ -85,7 +85,7 @@ class Node:
     def __init__(self, values: BrokerValues, started: float) -> None:
         self.values = values
         self._started = started
-        self.world = World(RealDisk(), RealClock(), RealRandom())
+        self.world = World(RealDisk(), RealClock(), RealRandom(), boot_id())
         self.node_id = values.integer("node.id")
         self._ending: asyncio.Event | None = None
         self._failure: str | None = None

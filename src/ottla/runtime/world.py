@@ -1,4 +1,4 @@
-"""The real clock and randomness behind the ports of `base.ports`."""
+"""The real clock and randomness behind the ports of `base.ports`, and which start of the machine this is."""
 
 import os
 import random
@@ -19,3 +19,12 @@ class RealRandom:
 
     def uniform(self, low: float, high: float) -> float:
         return random.uniform(low, high)
+
+
+def boot_id() -> str:
+    """Linux names every start of the machine; elsewhere nobody does."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

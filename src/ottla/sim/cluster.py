@@ -44,6 +44,7 @@ class SimNode:
         self._random = Random(random.getrandbits(64))
         self.rate = random.choice((1.0, 1.0, 0.99, 1.01))
         self.skew_ms = random.choice((0, 0, random.randint(-500, 500)))
+        self._power_cuts = 0
         self.sync_seconds = (0.0001, random.choice((0.001, 0.005, 0.02)))
         self.disk = SimDisk(self._random, lambda: BIG_BANG_MS + int(self._scheduler.now * 1000))
         self.values = BrokerValues(cluster.settings_of(self))

@@ -53,10 +53,15 @@ class Controller:
         return BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=not caught_up)
 
 
+async def run_here(work: Callable[[], None]) -> None:
+    work()
+
+
 class Fixture:
     def __init__(self) -> None:
         self.controller = Controller()
         self.image = self.controller.image
+        self.marked: list[int] = []
         self.broker: Any = SimpleNamespace(
             controller=self.controller,
             image=self.image,
@@ -65,6 +70,8 @@ class Fixture:
             loop=asyncio.get_running_loop(),
             values=resolve(Options(assignments=SETTINGS)),
             supported_features={"metadata.version": (1, 2)},
+            store=SimpleNamespace(mark_running=self.marked.append),
+            run_blocking=run_here,
         )
         self.lifecycle = Lifecycle(self.broker)  # type: ignore[arg-type]
 
@@ -86,6 +93,7 @@ async def test_a_broker_joins_with_what_it_is_and_when_it_has_seen_itself() -> N
     request = fixture.controller.registrations[0]
     assert (request.broker_id, request.rack, request.previous_broker_epoch) == (3, "rack-1", 41)
     assert fixture.broker.broker_epoch == CAUGHT_UP_AT
+    assert fixture.marked == [CAUGHT_UP_AT], "the directories must know whose they are before anything is written"
     assert not fixture.lifecycle.fenced
     await fixture.lifecycle.leave()
 
