@@ -6,6 +6,7 @@ functions of values.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any, NamedTuple
 
 from ottla.cli.output import Column, Table
@@ -72,9 +73,12 @@ def counts(status: Status, broker_id: int) -> Counts:
 
 
 def leader_skew(status: Status) -> float:
-    """How far the busiest leader is above its even share: 0.0 is even, 1.0 is twice the share."""
+    """How far the busiest leader is above what it need have, in even shares: 0.0 is as even as can be."""
     led = [counts(status, broker.node_id).leaders for broker in status.state.brokers if not broker.fenced]
-    return max(led) * len(led) / sum(led) - 1 if sum(led) else 0.0
+    if not sum(led):
+        return 0.0
+    share = sum(led) / len(led)
+    return max(0, max(led) - ceil(share)) / share
 
 
 def summary(status: Status) -> str:

@@ -95,7 +95,7 @@ def ottla(
 
     \b
     ottla serve                                   start a node on port 9092
-    ottla cluster start --brokers 3               start three, on ports 9092 to 9094
+    ottla cluster start                           start three, from port 9092
     ottla topic create orders --partitions 3
     echo 'hello' | ottla produce orders
     ottla consume orders --until-end

@@ -38,7 +38,7 @@ def test_a_summary_counts_trouble_and_names_the_quorums_leader_as_the_controller
         "controller   3\n"
         "topics       1\n"
         "partitions   4: 1 offline, 2 under min in-sync, 3 under-replicated\n"
-        "leader skew  100%, 1 not led by the first replica\n"
+        "leader skew  67%, 1 not led by the first replica\n"
     )
 
 
@@ -92,5 +92,6 @@ def test_json_has_every_partition_under_everything_that_is_wrong_with_it() -> No
     assert document["brokers"][1]["fenced"] is True
 
 
-def test_an_empty_cluster_is_not_skewed() -> None:
+def test_a_cluster_that_could_not_be_more_even_is_not_skewed() -> None:
     assert leader_skew(STATUS._replace(topics=[])) == 0.0
+    assert leader_skew(HEALTHY) == 0.0
