@@ -176,8 +176,10 @@ class Node:
             backlog=self.values.integer("socket.listen.backlog.size"),
         )
         try:
-            bound = parse_listeners(self.values.listing("listeners"), "listeners")
-            told = parse_listeners(self.values.listing("advertised.listeners"), "advertised.listeners")
+            bound_texts = self.values.listing("listeners")
+            bound = parse_listeners(bound_texts, "listeners")
+            # A controller alone tells clients nothing.
+            told = parse_listeners(self.values.listing("advertised.listeners") or bound_texts, "advertised.listeners")
         except BadListener as failure:
             raise StartFailure(str(failure)) from None
         advertised = {address.name: address for address in told}
