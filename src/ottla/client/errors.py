@@ -13,6 +13,19 @@ class ClientError(Exception):
     retriable = False
 
 
+class InvalidSetting(ClientError, ValueError):
+    """A setting that does not exist or cannot have its value; `nearest` is the name that was probably meant."""
+
+    def __init__(self, name: str, message: str, nearest: str | None = None) -> None:
+        super().__init__(name, message, nearest)
+        self.name = name
+        self.message = message
+        self.nearest = nearest
+
+    def __str__(self) -> str:
+        return self.message
+
+
 class ConnectionFailed(ClientError):
     """A broker could not be reached."""
 
