@@ -70,6 +70,7 @@ class Session:
         settings = ClusterSettings(client_id="sim", connect_seconds=1.0, request_seconds=3.0, in_flight=5)
         self.cluster = Cluster(addresses, settings, SimRandom(random))
         self._coordinators: dict[tuple[int, str], int] = {}
+        self._epochs: dict[TopicPartition, int] = {}
         self._loop = asyncio.get_running_loop()
 
     def deadline(self, seconds: float) -> float:
@@ -162,11 +163,16 @@ class Session:
         return result.offset
 
     async def _leader(self, partition: TopicPartition) -> Partition:
+        """As real clients do, word of an older epoch than one heard of before, from a node cut off, is not believed."""
         try:
-            return await self.cluster.leader(partition, self.deadline(3))
+            found = await self.cluster.leader(partition, self.deadline(3))
+            if found.leader_epoch < self._epochs.get(partition, -1):
+                raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, str(partition))
         except ClientError:
             self.cluster.forget(partition.topic)
             raise
+        self._epochs[partition] = found.leader_epoch
+        return found
 
     async def _ask_leader(
         self, partition: TopicPartition, request: Root, answer: type[R], seconds: float, highest: int
