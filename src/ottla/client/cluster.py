@@ -8,7 +8,7 @@ ended is never handed out; several callers that need the same connection wait fo
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
@@ -16,7 +16,8 @@ from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition
 from ottla.client.address import Address
 from ottla.client.connection import Connection, open_connection
 from ottla.client.errors import BrokerError, ClientError, ConnectionFailed, known_code
-from ottla.client.retry import any_retriable, retry, unless_missing
+from ottla.client.retry import DEFAULT_PAUSES, Pauses, any_retriable, retry, unless_missing
+from ottla.client.settings import Settings
 from ottla.runtime.world import RealRandom
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -65,13 +66,36 @@ class ClusterSettings(NamedTuple):
     connect_seconds: float = 5.0
     request_seconds: float = 30.0
     in_flight: int = 5
+    pauses: Pauses = DEFAULT_PAUSES
+
+    @classmethod
+    def of(cls, settings: Settings) -> "ClusterSettings":
+        """What a client's settings say about this."""
+        in_flight = "max.in.flight.requests.per.connection"
+        return cls(
+            client_id=settings.text("client.id") or "ottla",
+            connect_seconds=settings.seconds("socket.connection.setup.timeout.ms"),
+            request_seconds=settings.seconds("request.timeout.ms"),
+            in_flight=settings.integer(in_flight) if in_flight in settings.kind.settings else 5,
+            pauses=Pauses(settings.seconds("retry.backoff.ms"), settings.seconds("retry.backoff.max.ms")),
+        )
+
+
+class Opener(Protocol):
+    """Where connections come from: real sockets (`open_connection`), or a simulation's."""
+
+    async def __call__(self, address: Address, deadline: float, *, client_id: str, in_flight: int) -> Connection: ...
 
 
 class Cluster:
     """Use it as an async context manager, or `connect` and `close`. All deadlines are in the event loop's time."""
 
     def __init__(
-        self, bootstrap: Sequence[Address], settings: ClusterSettings | None = None, random: Random | None = None
+        self,
+        bootstrap: Sequence[Address],
+        settings: ClusterSettings | None = None,
+        random: Random | None = None,
+        opener: Opener = open_connection,
     ) -> None:
         self.settings = settings or ClusterSettings()
         self.random = random or RealRandom()
@@ -80,6 +104,7 @@ class Cluster:
         self.cluster_id: str | None = None
         self.controller_id = -1
         self._bootstrap = tuple(bootstrap)
+        self._open = opener
         self._connections: dict[Address, Connection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
         self._loop = asyncio.get_running_loop()
@@ -147,7 +172,8 @@ class Cluster:
                 return found
             raise found or BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
 
-        return await retry(look, deadline, self.random, any_retriable if create else unless_missing)
+        retriable = any_retriable if create else unless_missing
+        return await self.retry(look, deadline, retriable)
 
     def forget(self, topic: str) -> None:
         """The next look at this topic asks the cluster."""
@@ -219,7 +245,7 @@ class Cluster:
         retriable: Callable[[ClientError], bool] = any_retriable,
     ) -> T:
         """`step` again and again while its failures are retriable and there is time."""
-        return await retry(step, deadline, self.random, retriable)
+        return await retry(step, deadline, self.random, retriable, self.settings.pauses)
 
     async def connection(self, node_id: int, deadline: float) -> Connection:
         broker = self.brokers.get(node_id)
@@ -243,7 +269,7 @@ class Cluster:
             connection = self._connections.get(address)
             if connection is None or connection.closed:
                 settings = self.settings
-                connection = self._connections[address] = await open_connection(
+                connection = self._connections[address] = await self._open(
                     address,
                     min(deadline, self._loop.time() + settings.connect_seconds),
                     client_id=settings.client_id,

@@ -4,7 +4,10 @@ Owns: the kinds and whether trying again may help. Never knows: how a failure is
 Invariant: every exception of this room is a `ClientError`; `retriable` says whether the same call may succeed later.
 """
 
+from collections.abc import Mapping, Sequence
+
 from ottla.base.errors import RETRIABLE, ErrorCode
+from ottla.base.vocabulary import TopicPartition
 
 
 class ClientError(Exception):
@@ -96,8 +99,50 @@ class BrokerError(ClientError):
         return f"{self.subject}: {self.code.name}" + (f" ({self.message})" if self.message else "")
 
 
+class Misuse(ClientError):
+    """A call that the object cannot take in its present state; a mistake of the program, in words."""
+
+
+class ClientClosed(Misuse):
+    """The client was closed before or during the call."""
+
+
+class ConcurrentUse(Misuse):
+    """Two threads use an object at a time that belongs to one of them."""
+
+
+class ForkedProcess(Misuse):
+    """A client made before fork() is used in the child, where its connections and its thread are not."""
+
+
+# --- producing --------------------------------------------------------------------------------------------------------
+
+
 class BadRecord(ClientError):
     """What was handed to a producer cannot be written as a record; the rest of its batch failed with it."""
+
+
+class SerializationFailed(BadRecord):
+    """A serializer refused a key or a value."""
+
+
+class RecordTooLarge(BadRecord):
+    """A record that fits into no request, or into no memory, by the producer's settings."""
+
+
+class BufferFull(ClientError):
+    """There is no room for a record now; `put` waits for it."""
+
+    retriable = True
+
+
+class DeliveryTimedOut(DeadlineExceeded):
+    """A record was not acknowledged within `delivery.timeout.ms`; it may or may not have been written."""
+
+    retriable = False
+
+    def __str__(self) -> str:
+        return f"not delivered in time: {self.what}"
 
 
 class ProducerFailed(ClientError):
@@ -109,6 +154,107 @@ class ProducerFailed(ClientError):
 
     def __str__(self) -> str:
         return f"the producer stopped to avoid duplicates or gaps after: {self.cause}"
+
+
+class ProducerFenced(ProducerFailed):
+    """Another producer has taken over the transactional id; this one is over."""
+
+    def __str__(self) -> str:
+        return f"another producer uses this transactional id: {self.cause}"
+
+
+class TransactionAborted(ClientError):
+    """The record or the offsets belonged to a transaction that was aborted."""
+
+
+class TransactionFailed(ClientError):
+    """The transaction cannot be committed any more; abort it, then begin the next."""
+
+    def __init__(self, cause: ClientError) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"the transaction must be aborted after: {self.cause}"
+
+
+# --- consuming --------------------------------------------------------------------------------------------------------
+
+
+class DeserializationFailed(ClientError):
+    """A deserializer refused a key or a value; `seek` beyond the record to go on without it."""
+
+    def __init__(self, partition: TopicPartition, offset: int, reason: str) -> None:
+        super().__init__(partition, offset, reason)
+        self.partition = partition
+        self.offset = offset
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"record {self.offset} of {self.partition} cannot be read: {self.reason}"
+
+
+class CorruptRecords(ClientError):
+    """Bytes of a partition are not the records that were written; `seek` beyond them to go on."""
+
+    def __init__(self, partition: TopicPartition, offset: int, reason: str) -> None:
+        super().__init__(partition, offset, reason)
+        self.partition = partition
+        self.offset = offset
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"records at {self.offset} of {self.partition} are damaged: {self.reason}"
+
+
+class NoOffset(ClientError):
+    """Partitions have no committed offset to start from, and `auto.offset.reset` is `none`."""
+
+    def __init__(self, partitions: Sequence[TopicPartition]) -> None:
+        super().__init__(partitions)
+        self.partitions = tuple(partitions)
+
+    def __str__(self) -> str:
+        return f"no committed offset, and auto.offset.reset is none: {', '.join(map(str, self.partitions))}"
+
+
+class OffsetOutOfRange(ClientError):
+    """Positions are outside of what partitions hold, and `auto.offset.reset` is `none`."""
+
+    def __init__(self, positions: Mapping[TopicPartition, int]) -> None:
+        super().__init__(positions)
+        self.positions = dict(positions)
+
+    def __str__(self) -> str:
+        places = ", ".join(f"{partition} at {offset}" for partition, offset in self.positions.items())
+        return f"positions outside of their partitions, and auto.offset.reset is none: {places}"
+
+
+class LogTruncated(OffsetOutOfRange):
+    """Records that were read are gone: a leader without them took over. `diverged` is where the histories part."""
+
+    def __init__(self, positions: Mapping[TopicPartition, int], diverged: Mapping[TopicPartition, int]) -> None:
+        super().__init__(positions)
+        self.args = (positions, diverged)
+        self.diverged = dict(diverged)
+
+    def __str__(self) -> str:
+        places = ", ".join(f"{partition} at {offset}" for partition, offset in self.positions.items())
+        return f"partitions were cut below positions that were read: {places}"
+
+
+class CommitFailed(ClientError):
+    """Offsets were not committed: the partitions belong to others now. Poll again to get a new assignment."""
+
+
+class RebalanceInProgress(CommitFailed):
+    """Offsets were not committed because the group is rebalancing; poll, then try again."""
+
+    retriable = True
+
+
+class MemberFenced(ClientError):
+    """Another member with the same `group.instance.id` took this one's place."""
 
 
 def known_code(code: int) -> ErrorCode:

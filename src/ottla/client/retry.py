@@ -6,7 +6,7 @@ being tried. Invariant: no attempt starts after the deadline.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
@@ -19,9 +19,19 @@ LONGEST_PAUSE = 1.0
 _JITTER = 0.2
 
 
-def pause_before(attempt: int, random: Random) -> float:
+class Pauses(NamedTuple):
+    """How long to wait between tries, in seconds: each pause is twice the one before."""
+
+    first: float = FIRST_PAUSE
+    longest: float = LONGEST_PAUSE
+
+
+DEFAULT_PAUSES = Pauses()
+
+
+def pause_before(attempt: int, random: Random, pauses: Pauses = DEFAULT_PAUSES) -> float:
     """Seconds to wait before the given attempt (1 is the first repetition)."""
-    pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt - 1, 16))
+    pause = min(pauses.longest, pauses.first * 2.0 ** min(attempt - 1, 16))
     return pause * random.uniform(1 - _JITTER, 1 + _JITTER)
 
 
@@ -40,6 +50,7 @@ async def retry(
     deadline: float,
     random: Random,
     retriable: Callable[[ClientError], bool] = any_retriable,
+    pauses: Pauses = DEFAULT_PAUSES,
 ) -> T:
     """The first success of `step`; its failure when that is final or when the deadline leaves no time to try again."""
     loop = asyncio.get_running_loop()
@@ -49,7 +60,7 @@ async def retry(
             return await step()
         except ClientError as failure:
             attempt += 1
-            pause = pause_before(attempt, random)
+            pause = pause_before(attempt, random, pauses)
             if not retriable(failure) or loop.time() + pause >= deadline:
                 raise
         await asyncio.sleep(pause)
