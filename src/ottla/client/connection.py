@@ -48,6 +48,8 @@ class _Waiting(NamedTuple):
     version: int
     future: "asyncio.Future[Any]"
     timer: asyncio.TimerHandle
+    placed: bool
+    """Whether it takes one of the places that `ask` waits for."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -65,6 +67,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._correlation = 0
         self._versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
+        """The levels that the cluster has settled on, by name."""
         self._failure: ClientError | None = None
 
     @property
@@ -88,6 +92,12 @@ class Connection(asyncio.BufferedProtocol):
         """Send a request and wait for its answer, both before `deadline` (in the event loop's time)."""
         version = self.version_for(type(request), highest)
         return await self._exchange(request, version, answer, deadline)
+
+    def post(self, request: Root, answer: type[R], deadline: float, *, highest: int = LATEST) -> "asyncio.Future[R]":
+        """Send a request at once, whatever else waits: who posts bounds by itself how many are on their way."""
+        version = self.version_for(type(request), highest)
+        self._check_alive()
+        return self._begin(request, version, answer, deadline, placed=False)
 
     async def tell(self, request: Root, deadline: float, *, highest: int = LATEST) -> None:
         """Send a request that a broker does not answer (Produce with acks=0)."""
@@ -114,12 +124,17 @@ class Connection(asyncio.BufferedProtocol):
         except BaseException:
             self._places.release()
             raise
+        return await self._begin(request, version, answer, deadline, placed=True)
+
+    def _begin(
+        self, request: Root, version: int, answer: type[R], deadline: float, *, placed: bool
+    ) -> "asyncio.Future[R]":
         correlation = self._next_correlation()
         future: asyncio.Future[R] = self._loop.create_future()
         timer = self._loop.call_at(deadline, self._overdue, future, type(request).__name__)
-        self._waiting.append(_Waiting(correlation, answer, version, future, timer))
+        self._waiting.append(_Waiting(correlation, answer, version, future, timer, placed))
         self._write(request, version, correlation)
-        return await future
+        return future
 
     async def _wait_for(self, step: Callable[[], Any], deadline: float, request: Root) -> None:
         try:
@@ -182,7 +197,8 @@ class Connection(asyncio.BufferedProtocol):
         except MalformedMessage:
             self._waiting.appendleft(waiting)  # so that it fails with the others
             raise
-        self._places.release()
+        if waiting.placed:
+            self._places.release()
         if not waiting.future.done():  # else the caller gave up
             waiting.future.set_result(message)
 
@@ -207,7 +223,8 @@ class Connection(asyncio.BufferedProtocol):
         while self._waiting:
             waiting = self._waiting.popleft()
             waiting.timer.cancel()
-            self._places.release()
+            if waiting.placed:
+                self._places.release()
             if not waiting.future.done():
                 waiting.future.set_exception(type(failure)(*failure.args))
         self._writable.set()
@@ -224,6 +241,7 @@ class Connection(asyncio.BufferedProtocol):
         if answer.error_code != ErrorCode.NONE:
             raise ProtocolViolation(str(self.address), f"ApiVersions was answered with error {answer.error_code}")
         self._versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+        self.features = {entry.name: entry.max_version_level for entry in answer.finalized_features}
 
     async def _ask_versions(self, version: int, deadline: float) -> ApiVersionsResponse:
         request = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
