@@ -31,14 +31,6 @@ R = TypeVar("R", bound=Root)
 T = TypeVar("T")
 
 
-class Opener(Protocol):
-    """Opens connections: `open_connection` on real sockets, a simulation's own elsewhere."""
-
-    async def __call__(
-        self, address: Address, deadline: float, *, client_id: str = ..., in_flight: int = ...
-    ) -> Connection: ...
-
-
 class Broker(NamedTuple):
     """One broker and where it says it listens."""
 
@@ -112,7 +104,6 @@ class Cluster:
         self.cluster_id: str | None = None
         self.controller_id = -1
         self._bootstrap = tuple(bootstrap)
-        self._open = opener
         self._open = opener
         self._connections: dict[Address, Connection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
