@@ -1,6 +1,6 @@
 """`ottla consume TOPIC`: the records of a topic on standard output.
 
-Owns: the options, where reading starts and when it ends. Never knows: fetching (`client.consumer`) and the look of
+Owns: the options, where reading starts and when it ends. Never knows: fetching (`client.assigned`) and the look of
 records (`record_text`).
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.base.vocabulary import TopicPartition
     from ottla.cli.record_text import Printer
     from ottla.client.cluster import Cluster, Topic
-    from ottla.client.consumer import Consumer, Start
+    from ottla.client.assigned import Consumer, Start
 
 BEGINNING, END = "beginning", "end"
 POLL_SECONDS = 1.0
@@ -120,7 +120,7 @@ def consume(
 
 
 async def _consume(cluster: "Cluster", wanted: Wanted, printer: "Printer", seconds: float) -> None:
-    from ottla.client.consumer import Consumer, ConsumerSettings, OutOfRange
+    from ottla.client.assigned import Consumer, ConsumerSettings, OutOfRange
 
     partitions = choose(await cluster.topic(wanted.topic, cluster.deadline(seconds)), wanted.partitions)
     policy = OutOfRange.FAIL if wanted.where.offset is not None else OutOfRange.EARLIEST
@@ -150,7 +150,7 @@ async def _print_all(consumer: "Consumer", wanted: Wanted, printer: "Printer") -
 async def _starts(
     cluster: "Cluster", partitions: "Sequence[TopicPartition]", where: From, seconds: float
 ) -> "dict[TopicPartition, Start]":
-    from ottla.client.consumer import Start
+    from ottla.client.assigned import Start
     from ottla.client.offsets import EARLIEST, LATEST, find_offsets, raise_errors
 
     if where.offset is not None:

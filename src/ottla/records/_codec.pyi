@@ -1,4 +1,5 @@
 from ottla.records._pure import decode as decode
+from ottla.records._pure import decode_consumed as decode_consumed
 from ottla.records._pure import encode as encode
 from ottla.records._pure import find_timestamp as find_timestamp
 from ottla.records._pure import inspect as inspect

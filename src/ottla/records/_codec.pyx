@@ -15,19 +15,20 @@ from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint
 from libc.string cimport memcpy, memset
 
 from ottla.records.header import CorruptBatch
-from ottla.records.record import Record
+from ottla.records.record import ConsumedRecord, Record
 
 cdef extern from *:
     """
-    static PyObject *allocate_record(PyTypeObject *type) { return type->tp_alloc(type, 5); }
+    static PyObject *allocate_record(PyTypeObject *type, Py_ssize_t fields) { return type->tp_alloc(type, fields); }
     """
-    tuple allocate_record(PyTypeObject *type)
+    tuple allocate_record(PyTypeObject *type, Py_ssize_t fields)
     # numbers, bytes and text can be in no cycle: the collector need not look at the millions that a consumer may hold
     void PyObject_GC_UnTrack(void *record)
 
 include "_records.pxi"
 
 cdef PyTypeObject *RECORD = <PyTypeObject *> Record
+cdef PyTypeObject *CONSUMED = <PyTypeObject *> ConsumedRecord
 cdef enum:
     LARGEST_VARINT = 5
 
@@ -78,12 +79,59 @@ def decode(payload, header):
             timestamp = 0 if appended else add_timestamp(base_timestamp, walk.timestamp_delta)
             offset = add_offset(base_offset, walk.offset_delta)
             headers = no_headers if walk.headers_count == 0 else read_headers(&walk)
-            record = allocate_record(RECORD)
+            record = allocate_record(RECORD, 5)
             set_item(record, 0, offset)
             set_item(record, 1, append_time if appended else timestamp)
             set_item(record, 2, field(&walk, walk.key, walk.key_size))
             set_item(record, 3, field(&walk, walk.value, walk.value_size))
             set_item(record, 4, headers)
+            PyObject_GC_UnTrack(<void *> record)
+            records.append(record)
+        finish(&walk)
+    finally:
+        PyBuffer_Release(&buffer)
+    return records
+
+
+def decode_consumed(payload, header, topic, partition, position):
+    cdef int64_t base_offset = header.base_offset
+    cdef int64_t base_timestamp = header.base_timestamp
+    cdef int64_t count = header.records_count
+    cdef int64_t first = position
+    cdef int64_t timestamp, offset, last = 0
+    cdef bint appended = header.log_append_time
+    cdef object moment = header.max_timestamp if appended else last
+    cdef object kind = 1 if appended else 0
+    cdef object epoch = header.leader_epoch
+    cdef list records = []
+    cdef tuple record, headers, no_headers = ()
+    cdef Walk walk
+    cdef Py_buffer buffer
+    cdef int64_t index
+    PyObject_GetBuffer(payload, &buffer, PyBUF_SIMPLE)
+    try:
+        begin(&walk, &buffer, count)
+        for index in range(count):
+            read_record(&walk)
+            if not appended:
+                timestamp = add_timestamp(base_timestamp, walk.timestamp_delta)
+                if timestamp != last:  # neighbours often share a millisecond, and then the number
+                    last = timestamp
+                    moment = timestamp
+            offset = add_offset(base_offset, walk.offset_delta)
+            if offset < first:
+                continue
+            headers = no_headers if walk.headers_count == 0 else read_headers(&walk)
+            record = allocate_record(CONSUMED, 9)
+            set_item(record, 0, topic)
+            set_item(record, 1, partition)
+            set_item(record, 2, offset)
+            set_item(record, 3, moment)
+            set_item(record, 4, kind)
+            set_item(record, 5, field(&walk, walk.key, walk.key_size))
+            set_item(record, 6, field(&walk, walk.value, walk.value_size))
+            set_item(record, 7, headers)
+            set_item(record, 8, epoch)
             PyObject_GC_UnTrack(<void *> record)
             records.append(record)
         finish(&walk)

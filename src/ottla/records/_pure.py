@@ -11,7 +11,7 @@ from struct import unpack_from
 
 from ottla.base.ports import ByteView
 from ottla.records.header import BatchHeader, CorruptBatch
-from ottla.records.record import Headers, Record
+from ottla.records.record import ConsumedRecord, Headers, Record
 
 SMALLEST_RECORD = 7
 """Size, attributes, two deltas, two lengths and a header count, of one byte each."""
@@ -34,6 +34,19 @@ def decode(payload: ByteView, header: BatchHeader) -> list[Record]:
         timestamp = add_timestamp(base_timestamp, timestamp_delta) if append_time is None else append_time
         records.append(Record(add_offset(base_offset, offset_delta), timestamp, key, value, headers))
     return records
+
+
+def decode_consumed(
+    payload: ByteView, header: BatchHeader, topic: str, partition: int, position: int
+) -> list[ConsumedRecord]:
+    """The records of the batch at or after `position`, as a consumer of that partition gets them."""
+    kind = 1 if header.log_append_time else 0
+    epoch = header.leader_epoch
+    return [
+        ConsumedRecord(topic, partition, offset, timestamp, kind, key, value, headers, epoch)
+        for offset, timestamp, key, value, headers in decode(payload, header)
+        if offset >= position
+    ]
 
 
 def encode(

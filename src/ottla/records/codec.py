@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 COMPILED = False
 
 if TYPE_CHECKING:
-    from ottla.records._pure import decode, encode, find_timestamp, inspect, latest_timestamp, murmur2, scan
+    from ottla.records._pure import (
+        decode,
+        decode_consumed,
+        encode,
+        find_timestamp,
+        inspect,
+        latest_timestamp,
+        murmur2,
+        scan,
+    )
 else:
     if environ.get("OTTLA_PURE_PYTHON", "") not in ("", "0"):
         from ottla.records import _pure as _twin
@@ -23,6 +32,7 @@ else:
             from ottla.records import _pure as _twin
 
     decode = _twin.decode
+    decode_consumed = _twin.decode_consumed
     encode = _twin.encode
     find_timestamp = _twin.find_timestamp
     inspect = _twin.inspect
@@ -30,4 +40,14 @@ else:
     murmur2 = _twin.murmur2
     scan = _twin.scan
 
-__all__ = ["COMPILED", "decode", "encode", "find_timestamp", "inspect", "latest_timestamp", "murmur2", "scan"]
+__all__ = [
+    "COMPILED",
+    "decode",
+    "decode_consumed",
+    "encode",
+    "find_timestamp",
+    "inspect",
+    "latest_timestamp",
+    "murmur2",
+    "scan",
+]
