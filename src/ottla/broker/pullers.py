@@ -318,7 +318,6 @@ class Puller:
                 if data.error_code != ErrorCode.NONE:
                     await self._failed(key, pull, ErrorCode(data.error_code))
                     continue
-                pull.backoff = 0.0
                 taken += self._take_data(key, pull, data)
                 log = pull.partition.log
                 if log is not None and log.unflushed_messages >= log.settings.flush_messages:
@@ -355,12 +354,15 @@ class Puller:
         if size:
             outcome = log.append_as_follower(records)
             if outcome.error != ErrorCode.NONE:
-                logger.error("what the leader of %s sent was not stored: %s", partition, outcome.message)
+                if not pull.backoff:
+                    # Once: a full disk stays full for longer than the pause before the next try.
+                    logger.error("what the leader of %s sent was not stored: %s", partition, outcome.message)
                 self._delay(pull)
                 return 0
             throttle = self._broker.throttles.on_follower(partition)
             if throttle is not None:
                 throttle.passed(size)
+        pull.backoff = 0.0
         moved = follow_watermark(log, data.high_watermark)
         begins_later = data.log_start_offset > log.start_offset and self._follow_start(log, data.log_start_offset)
         if moved:

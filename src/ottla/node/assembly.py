@@ -20,6 +20,7 @@ from ottla.controller.quorum_node import QuorumNode
 from ottla.controller.quorum_ports import QuorumPlace, QuorumSettings
 from ottla.controller.server import ControllerServer, ServerPlace
 from ottla.controller.snapshot_trigger import SnapshotTrigger
+from ottla.log.files import StorageFailure
 from ottla.log.properties import read_directory_properties
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore
@@ -200,7 +201,10 @@ class Assembly:
             self._controller.stop()
         if self.server is not None:
             await self.server.stop()
-        self.quorum.close()
+        try:
+            self.quorum.close()
+        except StorageFailure as failure:
+            logger.error("the metadata log was not closed and is recovered at the next start: %s", failure)
         if self.broker is None:
             self.release()
 
