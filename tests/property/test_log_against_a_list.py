@@ -106,11 +106,12 @@ class LogAgainstAList(RuleBasedStateMachine):
         self._forget_sequences()
 
     def _forget_sequences(self) -> None:
-        """After a cut or a restart the log may know fewer batches of a producer, but none that was not sent."""
-        for producer_id in list(self.sequences):
+        """After a cut or a restart the log may know fewer batches of a producer, or some again that lie before its start
+        and are read in recovery, but none that was not sent."""
+        for producer_id in {sent[0] for sent in self.sent}:
             state = self.bench.log.producers.state(producer_id)
             if state is None or not state.batches:
-                del self.sequences[producer_id]
+                self.sequences.pop(producer_id, None)
                 continue
             known = [(first, last - first + 1, base) for first, last, base, _, _ in state.batches]
             assert all((producer_id, state.epoch, *sent) in self.sent for sent in known)
