@@ -1,7 +1,7 @@
 """The consumers' own formats inside the classic protocol: what they subscribe to and what they are assigned.
 
-Owns: their bytes, versions 0 to 3. The coordinator reads them only when members of both protocols share a group; what
-it needs of every classic group is in `groups.subscription`.
+Owns: their bytes, versions 0 to 3. Consumers write and read them; the coordinator reads them only when members of both
+protocols share a group; what it needs of every classic group is in `groups.subscription`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,12 +28,19 @@ class Embedded(NamedTuple):
     topics: tuple[str, ...]
     owned: Mapping[str, Sequence[int]] = {}
     rack_id: str | None = None
+    generation: int = -1
+    user_data: bytes | None = None
+    """Whatever the assignor wants to tell the leader."""
 
 
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._at
 
     def short(self) -> int:
         (number,) = _SHORT.unpack_from(self._data, self._at)
@@ -59,10 +66,9 @@ class _Reader:
         size = self.short()
         return None if size < 0 else self.piece(size).decode()
 
-    def skip_bytes(self) -> None:
+    def optional_bytes(self) -> bytes | None:
         size = self.whole()
-        if size > 0:
-            self.piece(size)
+        return None if size < 0 else self.piece(size)
 
     def partitions(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
@@ -79,14 +85,30 @@ def read_subscription(data: bytes) -> Embedded:
         if version < 0:
             raise BadFormat("a negative version")
         topics = tuple(reader.text() for _ in range(reader.whole()))
-        reader.skip_bytes()
+        user_data = reader.optional_bytes()
         owned = reader.partitions() if version >= OWNED_FROM else {}
-        if version >= GENERATION_FROM:
-            reader.whole()
+        generation = reader.whole() if version >= GENERATION_FROM else -1
         rack_id = reader.optional_text() if version >= RACK_FROM else None
     except (StructError, UnicodeDecodeError) as problem:
         raise BadFormat(str(problem)) from None
-    return Embedded(version, topics, owned, rack_id)
+    return Embedded(version, topics, owned, rack_id, generation, user_data)
+
+
+def write_subscription(subscription: Embedded) -> bytes:
+    """In its version; fields that the version does not have are left out."""
+    version = min(subscription.version, NEWEST)
+    out = bytearray(_SHORT.pack(version)) + _INT.pack(len(subscription.topics))
+    for topic in subscription.topics:
+        out += _text(topic)
+    data = subscription.user_data
+    out += _INT.pack(-1) if data is None else _INT.pack(len(data)) + data
+    if version >= OWNED_FROM:
+        out += _partitions(subscription.owned)
+    if version >= GENERATION_FROM:
+        out += _INT.pack(subscription.generation)
+    if version >= RACK_FROM:
+        out += _SHORT.pack(-1) if subscription.rack_id is None else _text(subscription.rack_id)
+    return bytes(out)
 
 
 def version_of(data: bytes) -> int:
@@ -108,13 +130,38 @@ def read_assignment(data: bytes) -> Mapping[str, Sequence[int]]:
 
 
 def write_assignment(partitions: Mapping[str, Sequence[int]], version: int) -> bytes:
-    out = bytearray(_SHORT.pack(min(version, NEWEST)))
-    out += _INT.pack(len(partitions))
-    for topic, numbers in partitions.items():
-        name = topic.encode()
-        out += _SHORT.pack(len(name)) + name + _INT.pack(len(numbers))
-        for number in numbers:
-            out += _INT.pack(number)
     # No data of the assignor's own.
-    out += _INT.pack(-1)
+    return _SHORT.pack(min(version, NEWEST)) + _partitions(partitions) + _INT.pack(-1)
+
+
+class Remembered(NamedTuple):
+    """What the sticky assignor of the classic protocol lets its members remember."""
+
+    partitions: Mapping[str, Sequence[int]]
+    generation: int = -1
+
+
+def write_remembered(remembered: Remembered) -> bytes:
+    return _partitions(remembered.partitions) + _INT.pack(remembered.generation)
+
+
+def read_remembered(data: bytes) -> Remembered:
+    """Its first version had no generation."""
+    try:
+        reader = _Reader(data)
+        partitions = reader.partitions()
+        return Remembered(partitions, reader.whole() if reader.left else -1)
+    except (StructError, UnicodeDecodeError) as problem:
+        raise BadFormat(str(problem)) from None
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return _SHORT.pack(len(encoded)) + encoded
+
+
+def _partitions(partitions: Mapping[str, Sequence[int]]) -> bytes:
+    out = bytearray(_INT.pack(len(partitions)))
+    for topic, numbers in partitions.items():
+        out += _text(topic) + _INT.pack(len(numbers)) + b"".join(map(_INT.pack, numbers))
     return bytes(out)

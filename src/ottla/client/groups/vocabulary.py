@@ -1,0 +1,64 @@
+"""The words of group membership: what is subscribed to, what is committed, who a member is, what changes for it.
+
+Owns: the shapes only. Never knows: protocols, connections, time.
+"""
+
+from re import Pattern
+from typing import NamedTuple
+
+from ottla.base.vocabulary import TopicPartition
+
+NO_GENERATION = -1
+
+
+class OffsetAndMetadata(NamedTuple):
+    """The offset of the next record to read, and what the committer wants to remember with it."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class GroupMetadata(NamedTuple):
+    """Who a member is at the moment; a producer hands it to the group's coordinator with a transaction's offsets."""
+
+    group_id: str
+    generation: int = NO_GENERATION
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+class Subscription(NamedTuple):
+    """What a member wants: topics by name, or every topic whose whole name matches a pattern.
+
+    `pattern` is matched here against all topics of the cluster; `server_pattern` is RE2's syntax and matched by the
+    broker, which only the consumer protocol can.
+    """
+
+    topics: frozenset[str] = frozenset()
+    pattern: Pattern[str] | None = None
+    server_pattern: str | None = None
+
+
+class MemberSettings(NamedTuple):
+    """How a member behaves; seconds."""
+
+    group_id: str
+    instance_id: str | None = None
+    rack: str | None = None
+    session: float = 45.0
+    heartbeat: float = 3.0
+    poll_interval: float = 300.0
+    """A member that asks for nothing this long leaves; also how long others wait for it in a rebalance."""
+    retry: float = 0.1
+    """The pause before something that failed is tried again."""
+
+
+class Change(NamedTuple):
+    """What becomes of a member's partitions; it counts once the consumer has carried it out."""
+
+    revoked: frozenset[TopicPartition] = frozenset()
+    assigned: frozenset[TopicPartition] | None = None
+    """New ones; None when there is no word about an assignment yet."""
+    lost: bool = False
+    """What is revoked may belong to somebody else already: nothing can be committed for it."""
