@@ -3,7 +3,7 @@
 Owns: the shapes only. Never knows: protocols, connections, time.
 """
 
-from re import Pattern
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.base.vocabulary import TopicPartition
@@ -23,21 +23,19 @@ class GroupMetadata(NamedTuple):
     """Who a member is at the moment; a producer hands it to the group's coordinator with a transaction's offsets."""
 
     group_id: str
-    generation: int = NO_GENERATION
+    generation_id: int = NO_GENERATION
     member_id: str = ""
-    instance_id: str | None = None
+    group_instance_id: str | None = None
 
 
-class Subscription(NamedTuple):
-    """What a member wants: topics by name, or every topic whose whole name matches a pattern.
+@dataclass(frozen=True, slots=True)
+class BrokerPattern:
+    """Every topic whose whole name matches, in RE2's syntax; the broker matches it, which needs the consumer protocol.
 
-    `pattern` is matched here against all topics of the cluster; `server_pattern` is RE2's syntax and matched by the
-    broker, which only the consumer protocol can.
+    A pattern of Python's `re` is matched here instead, against all topics of the cluster, under either protocol.
     """
 
-    topics: frozenset[str] = frozenset()
-    pattern: Pattern[str] | None = None
-    server_pattern: str | None = None
+    text: str
 
 
 class MemberSettings(NamedTuple):
