@@ -1,15 +1,16 @@
 """ottla: a Kafka-compatible event streaming platform in Python.
 
 Owns: the names a program uses: `Producer`, `Consumer`, `Admin` for asyncio, the same names in `ottla.blocking` for
-threads and scripts, and `ottla.errors`. Each is loaded at its first use, so that `import ottla` costs next to nothing.
+threads and scripts, what an admin takes and answers in `ottla.admin`, and `ottla.errors`. Each is loaded at its first
+use, so that `import ottla` costs next to nothing.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla import blocking, errors
+    from ottla import admin, blocking, errors
     from ottla.base.vocabulary import TopicPartition
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
     from ottla.client.consumer import ConsumedRecord, Consumer
     from ottla.client.producer import Producer, Record
 
@@ -23,19 +24,20 @@ __all__ = [
     "Record",
     "TopicPartition",
     "__version__",
+    "admin",
     "blocking",
     "errors",
 ]
 
 _HOMES = {
-    "Admin": "ottla.client.admin",
+    "Admin": "ottla.client.admin.admin",
     "ConsumedRecord": "ottla.client.consumer",
     "Consumer": "ottla.client.consumer",
     "Producer": "ottla.client.producer",
     "Record": "ottla.client.producer",
     "TopicPartition": "ottla.base.vocabulary",
 }
-_MODULES = ("blocking", "errors")
+_MODULES = ("admin", "blocking", "errors")
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,6 @@
 """`ottla cluster …`: a cluster on this machine, and how any cluster is.
 
-Owns: the commands and their options. Never knows: processes (`node.local_processes`), requests (`client.cluster_admin`)
+Owns: the commands and their options. Never knows: processes (`node.local_processes`), requests (`client.admin`)
 and layout (`cluster_views`).
 """
 
@@ -82,12 +82,12 @@ def status(
 
 async def _status(cluster: "Cluster", seconds: float) -> "Status":
     from ottla.cli.cluster_views import MIN_IN_SYNC, Status
-    from ottla.client.admin import Admin
-    from ottla.client.cluster_admin import ClusterAdmin
+    from ottla.client.admin.brokers import BrokerAdmin
+    from ottla.client.admin.topics import TopicAdmin
     from ottla.client.errors import ClientError
 
-    admin, operator = Admin(cluster), ClusterAdmin(cluster)
-    state = await operator.describe(seconds)
+    admin, operator = TopicAdmin(cluster), BrokerAdmin(cluster)
+    state = await operator.describe_cluster(seconds)
     topics = await admin.topics(seconds)
     try:
         quorum = await operator.describe_quorum(seconds)

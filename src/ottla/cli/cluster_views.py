@@ -10,8 +10,8 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from ottla.cli.output import Column, Table
+from ottla.client.admin.brokers import BrokerState, ClusterState, Quorum
 from ottla.client.cluster import Partition, Topic
-from ottla.client.cluster_admin import BrokerState, ClusterState, Quorum
 
 MIN_IN_SYNC = "min.insync.replicas"
 SHOWN_TROUBLES = 20

@@ -15,10 +15,10 @@ from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.cli.failures import Failure
 from ottla.cli.output import Column, Table, size_text
-from ottla.client.admin import Admin
+from ottla.client.admin.brokers import LEADER_THROTTLED, BrokerAdmin, Reassignment
+from ottla.client.admin.topics import TopicAdmin
 from ottla.client.balancing import Plan, load
 from ottla.client.cluster import Cluster, Topic
-from ottla.client.cluster_admin import LEADER_THROTTLED, ClusterAdmin, Reassignment
 from ottla.client.errors import BrokerError
 
 LOOK_SECONDS = 0.25
@@ -44,7 +44,7 @@ class Move(NamedTuple):
 
 async def carry_out(cluster: Cluster, targets: Targets, rate: int | None, seconds: float) -> Moved:
     """Begin the moves, bounded before the first byte is copied."""
-    admin = ClusterAdmin(cluster)
+    admin = BrokerAdmin(cluster)
     names = sorted({partition.topic for partition in targets})
     topics = await cluster.retry(lambda: cluster.refresh(names, cluster.deadline(seconds)), cluster.deadline(seconds))
     copying: dict[TopicPartition, tuple[Sequence[int], Sequence[int]]] = {}
@@ -71,7 +71,7 @@ async def carry_out(cluster: Cluster, targets: Targets, rate: int | None, second
 
 async def follow(cluster: Cluster, moved: Moved, seconds: float, *, throttled: bool) -> None:
     """Wait until nothing of it is under way, then lift the throttle and let the first replicas lead."""
-    admin = ClusterAdmin(cluster)
+    admin = BrokerAdmin(cluster)
     with _Progress() as tell:
         total = 0
         while True:
@@ -91,18 +91,18 @@ async def follow(cluster: Cluster, moved: Moved, seconds: float, *, throttled: b
 
 async def unthrottle(cluster: Cluster, seconds: float) -> None:
     """Lift what any move has left behind, on every topic and broker."""
-    admin = Admin(cluster)
+    admin = TopicAdmin(cluster)
     topics = [topic.name for topic in await admin.topics(seconds)]
     bounded = await admin.topic_setting(topics, LEADER_THROTTLED, seconds)
     left = [topic for topic, replicas in bounded.items() if replicas]
-    await ClusterAdmin(cluster).unthrottle(left, sorted(cluster.brokers), seconds)
+    await BrokerAdmin(cluster).unthrottle(left, sorted(cluster.brokers), seconds)
 
 
 async def moves_under_way(
     cluster: Cluster, partitions: Collection[TopicPartition] | None, seconds: float
 ) -> list[Move]:
     """The moves, with how much of them is copied as far as brokers tell."""
-    admin = ClusterAdmin(cluster)
+    admin = BrokerAdmin(cluster)
     found = await admin.reassignments(partitions, seconds)
     sizes = await admin.replica_sizes(seconds) if found else {}
     moves = []

@@ -1,6 +1,6 @@
 """`ottla partition …`: who leads partitions, and which brokers hold them.
 
-Owns: the commands and their options. Never knows: requests (`client.cluster_admin`), how a plan is made
+Owns: the commands and their options. Never knows: requests (`client.admin`), how a plan is made
 (`client.balancing`), how a move is carried out and shown (`cli.moves`).
 """
 
@@ -14,7 +14,7 @@ from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, AsJson, Bootst
 if TYPE_CHECKING:
     from ottla.base.vocabulary import TopicPartition
     from ottla.cli.moves import Move
-    from ottla.client.admin import Outcome
+    from ottla.client.admin.part import Outcome
     from ottla.client.balancing import Plan
     from ottla.client.cluster import Cluster, Topic
 
@@ -47,14 +47,14 @@ def elect(
     ottla partition elect orders:2 --unclean
     """
     from ottla.base.errors import ErrorCode
-    from ottla.client.cluster_admin import ClusterAdmin
+    from ottla.client.admin.brokers import BrokerAdmin
 
     if unclean and not partitions:
         raise typer.BadParameter("an unclean election loses records: name its topics or partitions")
 
     async def work(cluster: "Cluster") -> "dict[TopicPartition, Outcome]":
         named = await _named(cluster, partitions, seconds) if partitions else None
-        return await ClusterAdmin(cluster).elect_leaders(named, seconds, unclean=unclean)
+        return await BrokerAdmin(cluster).elect_leaders(named, seconds, unclean=unclean)
 
     outcomes = with_cluster(bootstrap, seconds, work)
     fine = (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
@@ -193,10 +193,10 @@ def _show_moves(names: list[str] | None, as_json: bool, bootstrap: str, seconds:
 
 
 def _cancel(names: list[str] | None, bootstrap: str, seconds: float) -> None:
-    from ottla.client.cluster_admin import ClusterAdmin
+    from ottla.client.admin.brokers import BrokerAdmin
 
     async def work(cluster: "Cluster") -> "dict[TopicPartition, Outcome]":
-        admin = ClusterAdmin(cluster)
+        admin = BrokerAdmin(cluster)
         named = await _named(cluster, names, seconds) if names else None
         moving = await admin.reassignments(named, seconds)
         outcomes = await admin.reassign(dict.fromkeys(moving), seconds) if moving else {}
@@ -227,16 +227,16 @@ async def _plan(
 ) -> "tuple[Plan, list[Topic], dict[TopicPartition, int]]":
     from ottla.base.vocabulary import TopicPartition
     from ottla.cli.failures import Failure
-    from ottla.client.admin import Admin
+    from ottla.client.admin.brokers import BrokerAdmin
+    from ottla.client.admin.topics import TopicAdmin
     from ottla.client.balancing import plan
-    from ottla.client.cluster_admin import ClusterAdmin
 
-    admin = Admin(cluster)
+    admin = TopicAdmin(cluster)
     known = await admin.topics(seconds)
     missing = sorted(set(names or ()) - {topic.name for topic in known})
     if missing:
         raise Failure(f"there is no topic {missing[0]!r}; 'ottla topic list' shows what there is")
-    if await ClusterAdmin(cluster).reassignments(None, seconds):
+    if await BrokerAdmin(cluster).reassignments(None, seconds):
         raise Failure("partitions are being moved already; wait, or cancel with 'ottla partition reassign --cancel'")
     sizes = await admin.sizes(seconds)
     racks = {broker.node_id: broker.rack for broker in cluster.brokers.values()}
@@ -252,7 +252,7 @@ async def _plan(
 async def _named(cluster: "Cluster", names: list[str], seconds: float) -> "list[TopicPartition]":
     """The partitions of TOPIC or TOPIC:N arguments."""
     from ottla.base.vocabulary import TopicPartition
-    from ottla.client.admin import Admin
+    from ottla.client.admin.topics import TopicAdmin
     from ottla.client.errors import BrokerError
 
     found: list[TopicPartition] = []
@@ -261,7 +261,7 @@ async def _named(cluster: "Cluster", names: list[str], seconds: float) -> "list[
         if colon:
             found.append(TopicPartition(topic, _number(number, name)))
             continue
-        described = (await Admin(cluster).describe_topics([topic], seconds))[topic]
+        described = (await TopicAdmin(cluster).describe_topics([topic], seconds))[topic]
         if isinstance(described, BrokerError):
             raise described
         found += [TopicPartition(topic, part.number) for part in described.partitions]

@@ -13,7 +13,7 @@ from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, AsJson, Bootst
 if TYPE_CHECKING:
     from ottla.base.vocabulary import TopicPartition
     from ottla.cli.topic_views import Described
-    from ottla.client.admin import Admin
+    from ottla.client.admin.topics import TopicAdmin
     from ottla.client.cluster import Cluster, Topic
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
@@ -51,13 +51,13 @@ def create(
     ottla topic create state -p 1 -c cleanup.policy=compact -c segment.bytes=1048576
     """
     from ottla.base.errors import ErrorCode
-    from ottla.client.admin import BROKER_DEFAULT, Admin, NewTopic
+    from ottla.client.admin.topics import BROKER_DEFAULT, NewTopic, TopicAdmin
     from ottla.client.errors import BrokerError
 
     wanted = NewTopic(name, partitions or BROKER_DEFAULT, replication_factor or BROKER_DEFAULT, parse_settings(config))
 
     async def work(cluster: "Cluster") -> str:
-        created = (await Admin(cluster).create_topics([wanted], seconds))[name]
+        created = (await TopicAdmin(cluster).create_topics([wanted], seconds))[name]
         if created.error == ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
             return f"topic {name!r} exists already"
         if created.error:
@@ -82,10 +82,10 @@ def list_topics(
     ottla topic list --json | jq '.[].name'
     """
     from ottla.cli.topic_views import list_json, list_table
-    from ottla.client.admin import Admin
+    from ottla.client.admin.topics import TopicAdmin
 
     async def work(cluster: "Cluster") -> "tuple[list[Topic], dict[TopicPartition, int] | None]":
-        admin = Admin(cluster)
+        admin = TopicAdmin(cluster)
         topics = [topic for topic in await admin.topics(seconds) if internal or not topic.internal]
         few = sum(len(topic.partitions) for topic in cluster.topics.values()) <= SIZES_UP_TO
         return topics, await _sizes(admin, seconds) if few else None
@@ -110,11 +110,11 @@ def describe(
     ottla topic describe orders
     """
     from ottla.cli.topic_views import describe_json, describe_summary, describe_table
-    from ottla.client.admin import Admin
+    from ottla.client.admin.topics import TopicAdmin
     from ottla.client.errors import BrokerError
 
     async def work(cluster: "Cluster") -> "list[Described]":
-        admin = Admin(cluster)
+        admin = TopicAdmin(cluster)
         found = await admin.describe_topics(names, seconds)
         for topic in found.values():
             if isinstance(topic, BrokerError):
@@ -150,7 +150,7 @@ def alter(
     ottla topic alter orders --partitions 12
     ottla topic alter orders -c retention.ms=86400000 -d segment.bytes
     """
-    from ottla.client.admin import Admin, Resource, ResourceKind
+    from ottla.client.admin.topics import Resource, ResourceKind, TopicAdmin
     from ottla.client.errors import BrokerError
 
     settings = parse_settings(config)
@@ -159,7 +159,7 @@ def alter(
         raise typer.BadParameter("say what to change: --partitions, --config or --delete-config")
 
     async def work(cluster: "Cluster") -> list[str]:
-        admin = Admin(cluster)
+        admin = TopicAdmin(cluster)
         done: list[str] = []
         if settings or removed:
             outcome = await admin.alter_configs(Resource(ResourceKind.TOPIC, name), settings, removed, seconds)
@@ -191,11 +191,12 @@ def delete(
     """
     from ottla.base.errors import ErrorCode
     from ottla.cli.failures import Failure, refusal
-    from ottla.client.admin import Admin, Outcome
+    from ottla.client.admin.part import Outcome
+    from ottla.client.admin.topics import TopicAdmin
     from ottla.client.errors import BrokerError
 
     async def work(cluster: "Cluster") -> dict[str, Outcome]:
-        return await Admin(cluster).delete_topics(names, seconds)
+        return await TopicAdmin(cluster).delete_topics(names, seconds)
 
     refused = []
     for name, outcome in with_cluster(bootstrap, seconds, work).items():
@@ -210,11 +211,11 @@ def delete(
         raise Failure("; ".join(refused))
 
 
-async def _describe(admin: "Admin", topic: "Topic", seconds: float) -> "Described":
+async def _describe(admin: "TopicAdmin", topic: "Topic", seconds: float) -> "Described":
     from ottla.base.errors import ErrorCode
     from ottla.base.vocabulary import TopicPartition
     from ottla.cli.topic_views import Described
-    from ottla.client.admin import ConfigSource, Resource, ResourceKind
+    from ottla.client.admin.topics import ConfigSource, Resource, ResourceKind
     from ottla.client.offsets import EARLIEST, LATEST
 
     async def offsets(moment: int) -> dict[int, int]:
@@ -234,7 +235,7 @@ async def _describe(admin: "Admin", topic: "Topic", seconds: float) -> "Describe
     )
 
 
-async def _sizes(admin: "Admin", seconds: float) -> "dict[TopicPartition, int] | None":
+async def _sizes(admin: "TopicAdmin", seconds: float) -> "dict[TopicPartition, int] | None":
     """None where the brokers do not tell: too old, or not to us."""
     from ottla.client.errors import ClientError
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition, identity_text
 from ottla.cli.output import Column, Table, size_text
-from ottla.client.admin import Config
+from ottla.client.admin.topics import Config
 from ottla.client.cluster import Partition, Topic
 
 Sizes = Mapping[TopicPartition, int]

@@ -8,7 +8,7 @@ ended is never handed out; several callers that need the same connection wait fo
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
@@ -17,7 +17,6 @@ from ottla.client.address import Address
 from ottla.client.connection import Connection, open_connection
 from ottla.client.errors import BrokerError, ClientError, ConnectionFailed, known_code
 from ottla.client.retry import DEFAULT_PAUSES, Pauses, any_retriable, retry, unless_missing
-from ottla.client.settings import Settings
 from ottla.runtime.world import RealRandom
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -26,6 +25,9 @@ from ottla.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.wire.schema import LATEST, Root
+
+if TYPE_CHECKING:
+    from ottla.client.settings import Settings
 
 R = TypeVar("R", bound=Root)
 T = TypeVar("T")
@@ -69,7 +71,7 @@ class ClusterSettings(NamedTuple):
     pauses: Pauses = DEFAULT_PAUSES
 
     @classmethod
-    def of(cls, settings: Settings) -> "ClusterSettings":
+    def of(cls, settings: "Settings") -> "ClusterSettings":
         """What a client's settings say about this."""
         in_flight = "max.in.flight.requests.per.connection"
         return cls(
@@ -252,6 +254,15 @@ class Cluster:
         if broker is None:
             raise ConnectionFailed(f"node {node_id}", "the cluster no longer names it")
         return await self._connect(broker.address, deadline)
+
+    async def dedicated(self, node_id: int, deadline: float) -> Connection:
+        """A connection that nobody else is handed; the caller closes it."""
+        broker = self.brokers.get(node_id)
+        if broker is None:
+            raise ConnectionFailed(f"node {node_id}", "the cluster no longer names it")
+        settings = self.settings
+        until = min(deadline, self._loop.time() + settings.connect_seconds)
+        return await self._open(broker.address, until, client_id=settings.client_id, in_flight=settings.in_flight)
 
     def _request_deadline(self, deadline: float) -> float:
         return min(deadline, self._loop.time() + self.settings.request_seconds)

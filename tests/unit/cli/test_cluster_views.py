@@ -11,8 +11,8 @@ from ottla.cli.cluster_views import (
 )
 from ottla.cli.output import plain
 from ottla.client.address import Address
+from ottla.client.admin.brokers import BrokerState, ClusterState, Quorum, QuorumReplica
 from ottla.client.cluster import Partition, Topic
-from ottla.client.cluster_admin import BrokerState, ClusterState, Quorum, QuorumReplica
 
 WHOLE = Partition(0, 1, 4, (1, 2, 3), (1, 2, 3), ())
 LAGGING = Partition(1, 1, 5, (2, 1, 3), (1, 3), (2,))

@@ -9,9 +9,9 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.cli.failures import Failure
 from ottla.cli.moves import Move, load_table, moves_json, moves_table, parse_rate, plan_json, plan_table, read_plan
 from ottla.cli.output import plain
+from ottla.client.admin.brokers import Reassignment
 from ottla.client.balancing import Plan
 from ottla.client.cluster import Partition, Topic
-from ottla.client.cluster_admin import Reassignment
 
 PLACE = TopicPartition("t", 0)
 PLAN = Plan({PLACE: (1, 2)}, {PLACE: (3, 1)})

@@ -10,7 +10,7 @@ from ottla.cli.topic_views import (
     list_json,
     list_table,
 )
-from ottla.client.admin import Config, ConfigSource
+from ottla.client.admin.topics import Config, ConfigSource
 from ottla.client.cluster import Partition, Topic
 
 HEALTHY = Partition(0, 1, 4, (1, 2), (1, 2), ())

@@ -1,7 +1,7 @@
 """What an operator does to the brokers of a cluster: see who is there, elect leaders, move replicas.
 
 Owns: the requests about brokers, quorum, leaders and reassignments, their retries, and results as plain values. Never
-knows: who shows them; topics and settings (`client.admin`). Invariants: those of `client.admin`.
+knows: who shows them; topics and settings (`admin.topics`). Invariants: those of `admin.topics`.
 """
 
 import asyncio
@@ -12,16 +12,8 @@ from typing import NamedTuple
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.address import Address
-from ottla.client.admin import (
-    DEFAULT_SECONDS,
-    Admin,
-    Outcome,
-    Resource,
-    ResourceKind,
-    milliseconds,
-    require_controller,
-)
-from ottla.client.cluster import Cluster
+from ottla.client.admin.part import Outcome, Part, by_topic
+from ottla.client.admin.topics import Resource, ResourceKind, TopicAdmin
 from ottla.client.errors import BrokerError, ClientError, known_code
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -103,18 +95,14 @@ class Reassignment(NamedTuple):
     removing: tuple[int, ...]
 
 
-class ClusterAdmin:
-    """Every call takes the seconds it may last in all."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._admin = Admin(cluster)
+class BrokerAdmin(Part):
+    """Brokers, the quorum, leaders, moves and their throttles."""
 
     # --- who is there -------------------------------------------------------------------------------------------------
 
-    async def describe(self, seconds: float = DEFAULT_SECONDS) -> ClusterState:
+    async def describe_cluster(self, seconds: float | None = None) -> ClusterState:
         """The brokers, also fenced ones where the cluster tells of them, by number."""
-        deadline = self._cluster.deadline(seconds)
+        deadline = self._deadline(seconds)
 
         async def ask() -> ClusterState:
             request = DescribeClusterRequest(include_fenced_brokers=True)
@@ -129,9 +117,9 @@ class ClusterAdmin:
 
         return await self._cluster.retry(ask, deadline)
 
-    async def describe_quorum(self, seconds: float = DEFAULT_SECONDS) -> Quorum:
+    async def describe_quorum(self, seconds: float | None = None) -> Quorum:
         """The metadata quorum as its leader sees it."""
-        deadline = self._cluster.deadline(seconds)
+        deadline = self._deadline(seconds)
         request = DescribeQuorumRequest([TopicData(METADATA_TOPIC, [PartitionData(0)])])
 
         async def ask() -> Quorum:
@@ -156,7 +144,7 @@ class ClusterAdmin:
     async def elect_leaders(
         self,
         partitions: Collection[TopicPartition] | None = None,
-        seconds: float = DEFAULT_SECONDS,
+        seconds: float | None = None,
         *,
         unclean: bool = False,
     ) -> dict[TopicPartition, Outcome]:
@@ -164,14 +152,14 @@ class ClusterAdmin:
 
         A partition that needs no election answers ELECTION_NOT_NEEDED, or not at all when none was named.
         """
-        deadline = self._cluster.deadline(seconds)
-        named = None if partitions is None else [TopicPartitions(*each) for each in _by_topic(partitions).items()]
-        request = ElectLeadersRequest(UNCLEAN if unclean else PREFERRED, named, milliseconds(seconds))
+        deadline = self._deadline(seconds)
+        named = None if partitions is None else [TopicPartitions(*each) for each in by_topic(partitions).items()]
+        request = ElectLeadersRequest(UNCLEAN if unclean else PREFERRED, named, self._milliseconds(seconds))
 
         async def ask() -> dict[TopicPartition, Outcome]:
             answer = await self._cluster.ask_controller(request, ElectLeadersResponse, deadline)
             error = known_code(answer.error_code)
-            require_controller(self._cluster, [error])
+            self._require_controller([error])
             if error:
                 raise BrokerError(error, "the election of leaders")
             outcomes = {
@@ -181,7 +169,7 @@ class ClusterAdmin:
                 for topic in answer.replica_election_results
                 for part in topic.partition_result
             }
-            require_controller(self._cluster, (outcome.error for outcome in outcomes.values()))
+            self._require_controller(outcome.error for outcome in outcomes.values())
             return outcomes
 
         outcomes = await self._cluster.retry(ask, deadline)
@@ -191,22 +179,22 @@ class ClusterAdmin:
     # --- replicas -----------------------------------------------------------------------------------------------------
 
     async def reassign(
-        self, targets: Mapping[TopicPartition, Sequence[int] | None], seconds: float = DEFAULT_SECONDS
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], seconds: float | None = None
     ) -> dict[TopicPartition, Outcome]:
         """Begin to move partitions to these brokers, the first of which is to lead; None cancels a move under way."""
-        deadline = self._cluster.deadline(seconds)
+        deadline = self._deadline(seconds)
         topics = [
             ReassignableTopic(
                 topic, [ReassignablePartition(number, targets[TopicPartition(topic, number)]) for number in numbers]
             )
-            for topic, numbers in _by_topic(targets).items()
+            for topic, numbers in by_topic(targets).items()
         ]
-        request = AlterPartitionReassignmentsRequest(timeout_ms=milliseconds(seconds), topics=topics)
+        request = AlterPartitionReassignmentsRequest(timeout_ms=self._milliseconds(seconds), topics=topics)
 
         async def ask() -> dict[TopicPartition, Outcome]:
             answer = await self._cluster.ask_controller(request, AlterPartitionReassignmentsResponse, deadline)
             error = known_code(answer.error_code)
-            require_controller(self._cluster, [error])
+            self._require_controller([error])
             if error:
                 raise BrokerError(error, "the reassignment", answer.error_message or None)
             outcomes = {
@@ -216,7 +204,7 @@ class ClusterAdmin:
                 for topic in answer.responses
                 for part in topic.partitions
             }
-            require_controller(self._cluster, (outcome.error for outcome in outcomes.values()))
+            self._require_controller(outcome.error for outcome in outcomes.values())
             return outcomes
 
         outcomes = await self._cluster.retry(ask, deadline)
@@ -224,19 +212,19 @@ class ClusterAdmin:
         return outcomes
 
     async def reassignments(
-        self, partitions: Collection[TopicPartition] | None = None, seconds: float = DEFAULT_SECONDS
+        self, partitions: Collection[TopicPartition] | None = None, seconds: float | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """The moves under way, of these partitions or of all."""
-        deadline = self._cluster.deadline(seconds)
+        deadline = self._deadline(seconds)
         named = None
         if partitions is not None:
-            named = [ListPartitionReassignmentsTopics(*each) for each in _by_topic(partitions).items()]
-        request = ListPartitionReassignmentsRequest(milliseconds(seconds), named)
+            named = [ListPartitionReassignmentsTopics(*each) for each in by_topic(partitions).items()]
+        request = ListPartitionReassignmentsRequest(self._milliseconds(seconds), named)
 
         async def ask() -> dict[TopicPartition, Reassignment]:
             answer = await self._cluster.ask_controller(request, ListPartitionReassignmentsResponse, deadline)
             error = known_code(answer.error_code)
-            require_controller(self._cluster, [error])
+            self._require_controller([error])
             if error:
                 raise BrokerError(error, "the reassignments", answer.error_message or None)
             return {
@@ -249,9 +237,9 @@ class ClusterAdmin:
 
         return await self._cluster.retry(ask, deadline)
 
-    async def replica_sizes(self, seconds: float = DEFAULT_SECONDS) -> dict[int, dict[TopicPartition, int]]:
+    async def replica_sizes(self, seconds: float | None = None) -> dict[int, dict[TopicPartition, int]]:
         """Bytes on disk of every replica, by broker; a broker that does not answer is left out."""
-        deadline = self._cluster.deadline(seconds)
+        deadline = self._deadline(seconds)
         nodes = list(self._cluster.brokers)
         answers = await asyncio.gather(*(self._directories(node, deadline) for node in nodes))
         return {node: sizes for node, sizes in zip(nodes, answers, strict=True) if sizes is not None}
@@ -279,7 +267,7 @@ class ClusterAdmin:
         self,
         moves: Mapping[TopicPartition, tuple[Sequence[int], Sequence[int]]],
         rate: int,
-        seconds: float = DEFAULT_SECONDS,
+        seconds: float | None = None,
     ) -> None:
         """Bound the bytes a second that each broker sends and receives for moves: partition → (from, to)."""
         leaders: dict[str, list[str]] = defaultdict(list)
@@ -296,7 +284,7 @@ class ClusterAdmin:
             rates = {LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)}
             await self._set(Resource(ResourceKind.BROKER, str(broker)), rates, (), seconds)
 
-    async def unthrottle(self, topics: Iterable[str], brokers: Iterable[int], seconds: float = DEFAULT_SECONDS) -> None:
+    async def unthrottle(self, topics: Iterable[str], brokers: Iterable[int], seconds: float | None = None) -> None:
         """Take the bounds of moves away again."""
         for topic in topics:
             await self._set(Resource(ResourceKind.TOPIC, topic), {}, (LEADER_THROTTLED, FOLLOWER_THROTTLED), seconds)
@@ -304,16 +292,14 @@ class ClusterAdmin:
             await self._set(Resource(ResourceKind.BROKER, str(broker)), {}, (LEADER_RATE, FOLLOWER_RATE), seconds)
 
     async def _set(
-        self, resource: Resource, settings: Mapping[str, str], remove: Iterable[str], seconds: float
+        self, resource: Resource, settings: Mapping[str, str], remove: Iterable[str], seconds: float | None
     ) -> None:
-        outcome = await self._admin.alter_configs(resource, settings, remove, seconds)
+        outcome = await TopicAdmin(self._cluster, self._default_seconds).alter_configs(
+            resource, settings, remove, seconds
+        )
         if outcome.error and outcome.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise BrokerError(outcome.error, f"the throttle of {resource.kind.name.lower()} {resource.name}",
                               outcome.message)  # fmt: skip
-
-    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
-        for topic in {partition.topic for partition in partitions}:
-            self._cluster.forget(topic)
 
 
 def _quorum_replicas(states: Iterable[ReplicaState]) -> tuple[QuorumReplica, ...]:
@@ -329,10 +315,3 @@ def _quorum_replicas(states: Iterable[ReplicaState]) -> tuple[QuorumReplica, ...
             for state in states
         )
     )
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    grouped: dict[str, list[int]] = defaultdict(list)
-    for partition in partitions:
-        grouped[partition.topic].append(partition.partition)
-    return grouped

@@ -1,4 +1,4 @@
-"""What an operator does to a cluster: topics, partitions, settings, offsets.
+"""Topics, partitions, settings, offsets.
 
 Owns: the administrative requests, their retries, and results as plain values. Never knows: who shows them.
 Invariants: a call about several things answers for each of them (`Outcome`, keyed as asked) and raises only when the
@@ -14,16 +14,19 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.client.cluster import Cluster, Topic
+from ottla.client.admin.part import Outcome, Part
+from ottla.client.cluster import Topic
 from ottla.client.errors import BrokerError, known_code
 from ottla.client.offsets import READ_UNCOMMITTED, FoundOffset, find_offsets
 from ottla.client.retry import unless_missing
 from ottla.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
 )
 from ottla.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -49,19 +52,12 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
-DEFAULT_SECONDS = 30.0
 TOPICS_AT_ONCE = 500
 """Topics whose settings are asked for in one request."""
 BROKER_DEFAULT = -1
 """As partitions or replication factor of a new topic: what the broker's settings say."""
-
-
-class Outcome(NamedTuple):
-    """What became of one thing; `message` is the broker's own sentence, if it gave one."""
-
-    error: ErrorCode
-    message: str | None = None
 
 
 class NewTopic(NamedTuple):
@@ -71,6 +67,8 @@ class NewTopic(NamedTuple):
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = {}
+    assignments: Mapping[int, Sequence[int]] = {}
+    """The brokers of each partition, where they are not left to the cluster; then the two numbers stay -1."""
 
 
 class Created(NamedTuple):
@@ -88,10 +86,13 @@ class ResourceKind(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 class Resource(NamedTuple):
-    """A topic by its name or a broker by its id (as text; empty for the default of all brokers)."""
+    """A topic or group by its name, or a broker by its id (as text; empty for the default of all brokers)."""
 
     kind: ResourceKind
     name: str
@@ -127,17 +128,14 @@ class _Operation(IntEnum):
     DELETE = 1
 
 
-class Admin:
-    """Every call takes the seconds it may last in all."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+class TopicAdmin(Part):
+    """Topics, their settings and their data; also the settings of brokers and groups."""
 
     # --- topics -------------------------------------------------------------------------------------------------------
 
-    async def topics(self, seconds: float = DEFAULT_SECONDS) -> list[Topic]:
+    async def topics(self, seconds: float | None = None) -> list[Topic]:
         """Every topic, by name."""
-        deadline = self._cluster.deadline(seconds)
+        deadline = self._deadline(seconds)
 
         async def ask() -> list[Topic]:
             found = await self._cluster.refresh(None, deadline)
@@ -146,27 +144,28 @@ class Admin:
         return await self._cluster.retry(ask, deadline)
 
     async def describe_topics(
-        self, names: Sequence[str], seconds: float = DEFAULT_SECONDS
+        self, names: Sequence[str], seconds: float | None = None
     ) -> dict[str, Topic | BrokerError]:
-        deadline = self._cluster.deadline(seconds)
+        deadline = self._deadline(seconds)
         found = await self._cluster.retry(lambda: self._cluster.refresh(names, deadline), deadline)
         return {name: found.get(name) or _unknown_topic(name) for name in names}
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], seconds: float = DEFAULT_SECONDS, *, validate_only: bool = False
+        self, topics: Sequence[NewTopic], seconds: float | None = None, *, validate_only: bool = False
     ) -> dict[str, Created]:
-        deadline = self._cluster.deadline(seconds)
+        deadline = self._deadline(seconds)
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(
                     name=topic.name,
                     num_partitions=topic.partitions,
                     replication_factor=topic.replication_factor,
+                    assignments=[CreatableReplicaAssignment(*each) for each in topic.assignments.items()],
                     configs=[CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
                 )
                 for topic in topics
             ],
-            timeout_ms=milliseconds(seconds),
+            timeout_ms=self._milliseconds(seconds),
             validate_only=validate_only,
         )
 
@@ -182,17 +181,17 @@ class Admin:
                 )
                 for entry in answer.topics
             }
-            require_controller(self._cluster, (result.error for result in created.values()))
+            self._require_controller(result.error for result in created.values())
             return created
 
         return await self._cluster.retry(ask, deadline)
 
-    async def delete_topics(self, names: Sequence[str], seconds: float = DEFAULT_SECONDS) -> dict[str, Outcome]:
-        deadline = self._cluster.deadline(seconds)
+    async def delete_topics(self, names: Sequence[str], seconds: float | None = None) -> dict[str, Outcome]:
+        deadline = self._deadline(seconds)
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name) for name in names],
             topic_names=names,
-            timeout_ms=milliseconds(seconds),
+            timeout_ms=self._milliseconds(seconds),
         )
 
         async def ask() -> dict[str, Outcome]:
@@ -201,7 +200,7 @@ class Admin:
                 entry.name or "": Outcome(known_code(entry.error_code), entry.error_message)
                 for entry in answer.responses
             }
-            require_controller(self._cluster, (outcome.error for outcome in outcomes.values()))
+            self._require_controller(outcome.error for outcome in outcomes.values())
             return outcomes
 
         outcomes = await self._cluster.retry(ask, deadline)
@@ -210,13 +209,25 @@ class Admin:
         return outcomes
 
     async def create_partitions(
-        self, totals: Mapping[str, int], seconds: float = DEFAULT_SECONDS
+        self,
+        totals: Mapping[str, int],
+        seconds: float | None = None,
+        *,
+        assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
+        validate_only: bool = False,
     ) -> dict[str, Outcome]:
-        """Let each topic have this many partitions in all."""
-        deadline = self._cluster.deadline(seconds)
+        """Let each topic have this many partitions in all; `assignments` names the brokers of each new one."""
+        placed = assignments or {}
+        deadline = self._deadline(seconds)
         request = CreatePartitionsRequest(
-            topics=[CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in totals.items()],
-            timeout_ms=milliseconds(seconds),
+            topics=[
+                CreatePartitionsTopic(
+                    name, total, [CreatePartitionsAssignment(row) for row in placed[name]] if name in placed else None
+                )
+                for name, total in totals.items()
+            ],
+            timeout_ms=self._milliseconds(seconds),
+            validate_only=validate_only,
         )
 
         async def ask() -> dict[str, Outcome]:
@@ -224,7 +235,7 @@ class Admin:
             outcomes = {
                 entry.name: Outcome(known_code(entry.error_code), entry.error_message) for entry in answer.results
             }
-            require_controller(self._cluster, (outcome.error for outcome in outcomes.values()))
+            self._require_controller(outcome.error for outcome in outcomes.values())
             return outcomes
 
         outcomes = await self._cluster.retry(ask, deadline)
@@ -235,10 +246,10 @@ class Admin:
     # --- settings -----------------------------------------------------------------------------------------------------
 
     async def describe_configs(
-        self, resource: Resource, seconds: float = DEFAULT_SECONDS, *, documentation: bool = False
+        self, resource: Resource, seconds: float | None = None, *, documentation: bool = False
     ) -> list[Config]:
         """Every setting of a topic or a broker, by name."""
-        deadline = self._cluster.deadline(seconds)
+        deadline = self._deadline(seconds)
         request = DescribeConfigsRequest(
             resources=[DescribeConfigsResource(resource.kind, resource.name, None)], include_documentation=documentation
         )
@@ -256,11 +267,9 @@ class Admin:
 
         return await self._cluster.retry(ask, deadline, unless_missing)
 
-    async def topic_setting(
-        self, topics: Iterable[str], setting: str, seconds: float = DEFAULT_SECONDS
-    ) -> dict[str, str]:
+    async def topic_setting(self, topics: Iterable[str], setting: str, seconds: float | None = None) -> dict[str, str]:
         """One setting of many topics; a topic that went meanwhile, or has no value for it, is left out."""
-        deadline = self._cluster.deadline(seconds)
+        deadline = self._deadline(seconds)
         names = list(topics)
         found: dict[str, str] = {}
         for start in range(0, len(names), TOPICS_AT_ONCE):
@@ -280,10 +289,10 @@ class Admin:
         resource: Resource,
         settings: Mapping[str, str],
         remove: Iterable[str] = (),
-        seconds: float = DEFAULT_SECONDS,
+        seconds: float | None = None,
     ) -> Outcome:
         """Set some settings and give others back their default; all of it or nothing."""
-        deadline = self._cluster.deadline(seconds)
+        deadline = self._deadline(seconds)
         changes = [AlterableConfig(name, _Operation.SET, value) for name, value in settings.items()]
         changes += [AlterableConfig(name, _Operation.DELETE, None) for name in remove]
         request = IncrementalAlterConfigsRequest([AlterConfigsResource(resource.kind, resource.name, changes)])
@@ -296,8 +305,28 @@ class Admin:
                 answer = await self._cluster.ask_node(node, request, IncrementalAlterConfigsResponse, deadline)
             (result,) = answer.responses
             error = known_code(result.error_code)
-            require_controller(self._cluster, [error])
+            self._require_controller([error])
             return Outcome(error, result.error_message)
+
+        return await self._cluster.retry(ask, deadline)
+
+    async def config_resources(
+        self, kinds: Sequence[ResourceKind] = (), seconds: float | None = None
+    ) -> list[Resource]:
+        """What has settings of its own, of these kinds or of all the broker knows."""
+        deadline = self._deadline(seconds)
+        request = ListConfigResourcesRequest([int(kind) for kind in kinds])
+
+        async def ask() -> list[Resource]:
+            answer = await self._cluster.ask_any(request, ListConfigResourcesResponse, deadline)
+            if answer.error_code:
+                raise BrokerError(answer.error_code, "the list of what has settings")
+            known = {kind.value for kind in ResourceKind}
+            return sorted(
+                Resource(ResourceKind(entry.resource_type), entry.resource_name)
+                for entry in answer.config_resources
+                if entry.resource_type in known
+            )
 
         return await self._cluster.retry(ask, deadline)
 
@@ -306,18 +335,18 @@ class Admin:
     async def offsets(
         self,
         moments: Mapping[TopicPartition, int],
-        seconds: float = DEFAULT_SECONDS,
+        seconds: float | None = None,
         *,
         isolation: int = READ_UNCOMMITTED,
     ) -> dict[TopicPartition, FoundOffset]:
         """See `find_offsets`."""
-        return await find_offsets(self._cluster, moments, self._cluster.deadline(seconds), isolation)
+        return await find_offsets(self._cluster, moments, self._deadline(seconds), isolation)
 
     async def delete_records(
-        self, before: Mapping[TopicPartition, int], seconds: float = DEFAULT_SECONDS
+        self, before: Mapping[TopicPartition, int], seconds: float | None = None
     ) -> dict[TopicPartition, tuple[Outcome, int]]:
         """Delete the records below each offset (-1: all there are); the outcome and the new first offset of each."""
-        deadline = self._cluster.deadline(seconds)
+        deadline = self._deadline(seconds)
         by_node: dict[int, dict[str, list[DeleteRecordsPartition]]] = defaultdict(lambda: defaultdict(list))
         for partition, offset in before.items():
             leader = await self._cluster.retry(partial(self._cluster.leader, partition, deadline), deadline)
@@ -325,7 +354,7 @@ class Admin:
 
         async def ask(node: int, parts: Mapping[str, list[DeleteRecordsPartition]]) -> DeleteRecordsResponse:
             topics = [DeleteRecordsTopic(name, rows) for name, rows in parts.items()]
-            request = DeleteRecordsRequest(topics, milliseconds(seconds))
+            request = DeleteRecordsRequest(topics, self._milliseconds(seconds))
             return await self._cluster.ask_node(node, request, DeleteRecordsResponse, deadline)
 
         answers = await asyncio.gather(*(ask(node, parts) for node, parts in by_node.items()))
@@ -339,9 +368,9 @@ class Admin:
             for part in topic.partitions
         }
 
-    async def sizes(self, seconds: float = DEFAULT_SECONDS) -> dict[TopicPartition, int]:
+    async def sizes(self, seconds: float | None = None) -> dict[TopicPartition, int]:
         """Bytes on disk of each partition's largest replica, as the brokers report them."""
-        deadline = self._cluster.deadline(seconds)
+        deadline = self._deadline(seconds)
         request = DescribeLogDirsRequest(topics=None)
         answers = await asyncio.gather(
             *(
@@ -375,22 +404,10 @@ def _node_of(resource: Resource) -> int | None:
 
 
 def _subject(resource: Resource) -> str:
-    if resource.kind == ResourceKind.TOPIC:
-        return f"topic {resource.name!r}"
+    if resource.kind != ResourceKind.BROKER:
+        return f"{resource.kind.name.lower().replace('_', ' ')} {resource.name!r}"
     return f"broker {resource.name}" if resource.name else "the default of all brokers"
 
 
 def _unknown_topic(name: str) -> BrokerError:
     return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
-
-
-def require_controller(cluster: Cluster, errors: Iterable[ErrorCode]) -> None:
-    """A request that met a broker that is not the controller changed nothing: look for the controller again."""
-    if any(error == ErrorCode.NOT_CONTROLLER for error in errors):
-        cluster.controller_id = -1
-        raise BrokerError(ErrorCode.NOT_CONTROLLER, "the cluster", "the controller is moving")
-
-
-def milliseconds(seconds: float) -> int:
-    """What the broker may take: a little less than we wait, so that its own answer arrives."""
-    return max(1, int(seconds * 900))

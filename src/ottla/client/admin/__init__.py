@@ -1,0 +1,1 @@
+"""What an operator does to a cluster; `ottla.Admin` is all of it in one object."""
