@@ -9,27 +9,13 @@ the partitions concerned; the user's listener is called by the coordination, aft
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from re import Pattern
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import ClientError
-
-
-class OffsetAndMetadata(NamedTuple):
-    """Where to go on (the offset of the next record to read), and what its committer noted."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = -1
-
-
-class GroupMetadata(NamedTuple):
-    """Who a member of a group is, for transactions that commit its offsets."""
-
-    group_id: str
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
+from ottla.client.groups.vocabulary import BrokerPattern
+from ottla.client.groups.vocabulary import GroupMetadata as GroupMetadata
+from ottla.client.groups.vocabulary import OffsetAndMetadata as OffsetAndMetadata
 
 
 class RebalanceListener(Protocol):
@@ -71,7 +57,9 @@ class Holder(Protocol):
 class Coordination(Protocol):
     """The group, as the consumer sees it. Deadlines are in the event loop's time."""
 
-    def subscribe(self, topics: Collection[str] | Pattern[str], listener: RebalanceListener | None) -> None:
+    def subscribe(
+        self, topics: Collection[str] | Pattern[str] | BrokerPattern, listener: RebalanceListener | None
+    ) -> None:
         """Join with this subscription at the next poll; replaces the one before."""
 
     async def unsubscribe(self, deadline: float) -> None:
