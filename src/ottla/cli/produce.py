@@ -16,7 +16,7 @@ from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, Bootstrap, Sec
 if TYPE_CHECKING:
     from ottla.cli.input_lines import LineRules
     from ottla.client.cluster import Cluster
-    from ottla.client.producer import Producer, ProducerSettings
+    from ottla.client.producer.simple import Producer, ProducerSettings
 
 BATCH_BYTES = 256 * 1024
 REQUEST_BYTES = 1024 * 1024
@@ -81,7 +81,7 @@ def produce(
     ottla consume orders -e --json | ottla produce copy --json -z zstd
     """
     from ottla.cli.input_lines import LineRules
-    from ottla.client.producer import ProducerSettings
+    from ottla.client.producer.simple import ProducerSettings
     from ottla.records.compression import Compression
 
     if as_json and (key_separator is not None or null_value is not None):
@@ -129,7 +129,7 @@ class _Job:
         from time import monotonic
 
         from ottla.cli.failures import Failure
-        from ottla.client.producer import Producer
+        from ottla.client.producer.simple import Producer
 
         patience = min(self._settings.block_seconds, CREATION_SECONDS)
         await cluster.topic(self._topic, cluster.deadline(patience), create=True)

@@ -257,51 +257,6 @@ class MemberFenced(ClientError):
     """Another member with the same `group.instance.id` took this one's place."""
 
 
-class BufferFull(ClientError):
-    """`buffer.memory` is used up by records that are not acknowledged yet: `put` waits for room, `send` does not."""
-
-    retriable = True
-
-
-class RecordTooLarge(ClientError):
-    """A record that no request may carry, or that the whole buffer could not hold."""
-
-
-class SerializationFailed(ClientError):
-    """A serializer refused a key or a value; its own exception is the cause."""
-
-
-class ClientClosed(ClientError):
-    """The client was closed, or not started yet."""
-
-
-class DeliveryExpired(ClientError):
-    """A record was not acknowledged within `delivery.timeout.ms`; whether it was written nobody knows."""
-
-
-class InvalidTransactionState(ClientError):
-    """A transactional call at a moment at which it makes no sense."""
-
-
-class ProducerFenced(ClientError):
-    """Another producer has taken over this one's transactional id: this one can do nothing any more."""
-
-
-class TransactionFailed(ClientError):
-    """Something in the open transaction went wrong; abort it and begin again."""
-
-    def __init__(self, cause: Exception) -> None:
-        super().__init__(cause)
-        self.cause = cause
-
-    def __str__(self) -> str:
-        return f"the transaction has to be aborted: {self.cause}"
-
-
-class TransactionAborted(ClientError):
-    """A record that was not sent any more because its transaction was aborted."""
-
-
 def fresh(failure: ClientError) -> ClientError:
     """The same failure to be raised once more: an exception that is raised twice collects the traces of both."""
     again = type(failure)(*failure.args)

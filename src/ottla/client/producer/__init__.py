@@ -1,7 +1,10 @@
-"""Producing. The producer for programs is `ottla.client.producer.producer.Producer`; the command line still stands on
-the plain one of `simple`, whose names are here until it has moved.
+"""Producing: what programs import is here, loaded with the package.
+
+`simple` is the plain producer that the command line stands on until it has moved.
 """
 
-from ottla.client.producer.simple import Producer, ProducerSettings, Totals
+from ottla.client.producer.delivery import Delivery
+from ottla.client.producer.producer import Producer
+from ottla.client.producer.record import Placed, Record
 
-__all__ = ["Producer", "ProducerSettings", "Totals"]
+__all__ = ["Delivery", "Placed", "Producer", "Record"]

@@ -12,7 +12,7 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.client.cluster import Cluster, ClusterSettings
 from ottla.client.errors import BadRecord, BrokerError, DeadlineExceeded, ProducerFailed
-from ottla.client.producer import Producer, ProducerSettings
+from ottla.client.producer.simple import Producer, ProducerSettings
 from ottla.records.batch import read_records
 from ottla.records.header import BatchHeader, read_header
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
