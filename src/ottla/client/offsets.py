@@ -49,7 +49,7 @@ async def find_offsets(
 
     async def ask_for_missing() -> None:
         by_node = await _by_leader(cluster, missing, deadline)
-        requests = (_ask(cluster, node, part, deadline, isolation) for node, part in by_node.items())
+        requests = (ask_offsets(cluster, node, part, deadline, isolation) for node, part in by_node.items())
         for answers in await asyncio.gather(*requests):
             for partition, answer in answers.items():
                 found[partition] = answer
@@ -84,9 +84,10 @@ async def _by_leader(
     return by_node
 
 
-async def _ask(
+async def ask_offsets(
     cluster: Cluster, node: int, moments: Mapping[TopicPartition, int], deadline: float, isolation: int
 ) -> dict[TopicPartition, FoundOffset]:
+    """One question to one broker, about partitions that it leads; tried once."""
     topics = [
         ListOffsetsTopic(
             name, [ListOffsetsPartition(partition_index=number, timestamp=moment) for number, moment in rows]
