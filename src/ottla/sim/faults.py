@@ -2,8 +2,7 @@
 
 Owns: which faults happen when, and how long each lasts. Never knows: what clients do. Invariants: power is cut only
 where the cluster promises to survive it (everything flushed before it is acknowledged, or one machine at a time, the
-others being in sync; until it is in sync again no other broker is killed, as the cluster cannot tell a killed process
-from a machine that lost what it had); after `heal` nothing is broken any more and everybody runs.
+others being in sync); processes are killed at any time; after `heal` nothing is broken any more and everybody runs.
 """
 
 import errno
@@ -36,8 +35,6 @@ class Faults:
         self._power = power
         self._clients = clients
         self._healed = False
-        self._wounded = False
-        """Whether a machine lost power and is not known to have everything again."""
         every: list[Callable[[], None]] = [
             self._kill,
             self._kill_leader,
@@ -122,9 +119,6 @@ class Faults:
             self._kill_node(node)
 
     def _kill_node(self, node: SimNode) -> None:
-        self._wounded = self._wounded and not self.everything_in_sync()
-        if self._wounded and "broker" in node.roles:
-            return
         node.kill()
         self._boot_later(node)
 
@@ -156,7 +150,6 @@ class Faults:
             return
         if living:
             node = self._random.choice(living)
-            self._wounded = self._power is Power.ONE
             node.cut_power()
             self._boot_later(node)
 
