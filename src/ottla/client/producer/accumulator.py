@@ -43,6 +43,7 @@ class PartitionQueue:
         "flying",
         "identity",
         "joined",
+        "last",
         "last_acked",
         "leader",
         "next_sequence",
@@ -66,6 +67,8 @@ class PartitionQueue:
         self.open: Batch | None = None
         """The last of the waiting ones, while it takes records."""
         self.flying: list[Batch] = []
+        self.last: Batch | None = None
+        """The one that began last, wherever it is by now."""
         self.joined = False
         """Whether the open transaction's coordinator knows of this partition."""
         self.stuck_since: float | None = None
@@ -134,6 +137,7 @@ class Accumulator:
     def _append(self, batch: Batch) -> None:
         queue = batch.queue
         queue.used = batch.created
+        queue.last = batch
         queue.waiting.append(batch)
         self.active[queue] = None
         self.unsettled += 1

@@ -383,9 +383,8 @@ class Producer:
         now = self._loop.time()
         self._began = True
         self._sender.wake()
-        last = queue.open or (queue.flying[-1] if queue.flying else None)
-        if keyless and last is not None:
-            route.produced += last.size
+        if keyless and queue.last is not None:
+            route.produced += queue.last.size
             if route.produced >= self._batch_bytes - size:
                 queue = route.switch(now)
                 batch = queue.open
