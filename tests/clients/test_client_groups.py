@@ -1,0 +1,277 @@
+"""The client's groups on a real broker: both protocols, every assignor, listeners, commits, silence and crashes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from ottla.base.errors import ErrorCode
+from ottla.base.vocabulary import TopicPartition
+from ottla.client.errors import BrokerError, CommitFailed, MemberFenced
+from ottla.client.groups.vocabulary import BrokerPattern, OffsetAndMetadata
+from support.brokers import Broker, broker_under_test
+from support.group_program import SECONDS, GroupProgram, eventually, shared
+from support.topics import create_topic
+
+CLASSIC = [{"partition_assignment_strategy": name} for name in ("range", "roundrobin", "sticky", "cooperative-sticky")]
+MODERN: dict[str, Any] = {"group_protocol": "consumer"}
+EVERY = [*CLASSIC, MODERN]
+BOTH = [CLASSIC[0], MODERN]
+PATIENCE = 40.0
+SETTINGS = {
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One that allows short sessions and wants frequent reports."""
+    with broker_under_test(tmp_path_factory.mktemp("groups") / "data", SETTINGS) as running:
+        yield running
+
+
+def name_of(settings: dict[str, Any]) -> str:
+    return str(settings.get("partition_assignment_strategy", "consumer"))
+
+
+@pytest.fixture
+async def members() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+class Programs:
+    """Starts members of one group that are closed when the test ends."""
+
+    def __init__(self, stack: AsyncExitStack, broker: Broker, topic: str, settings: dict[str, Any]) -> None:
+        self._stack = stack
+        self._broker = broker
+        self._topic = topic
+        self._settings = settings
+
+    async def __call__(self, topics: Any = None, listener: Any = None, **more: Any) -> GroupProgram:
+        program = GroupProgram(self._broker.bootstrap, self._topic, **{**self._settings, **more})
+        await self._stack.enter_async_context(program)
+        return await program.start(topics or [self._topic], listener)
+
+
+@pytest.mark.parametrize("settings", EVERY, ids=name_of)
+async def test_members_share_the_partitions_when_one_comes_and_when_one_leaves(
+    members: AsyncExitStack, broker: Broker, topic: str, settings: dict[str, Any]
+) -> None:
+    create_topic(broker, topic, 6)
+    start = Programs(members, broker, topic, settings)
+    first = await start()
+    await eventually(lambda: len(first.held) == 6, "all partitions for one")
+    second, third = await start(), await start()
+    await eventually(lambda: shared([first, second, third], 6), "two partitions each", PATIENCE)
+    assert {len(one.held) for one in (first, second, third)} == {2}
+    await third.close()
+    await eventually(lambda: shared([first, second], 6), "three partitions each", PATIENCE)
+    assert "lost" not in first.kinds + second.kinds
+
+
+@pytest.mark.parametrize("settings", BOTH, ids=name_of)
+async def test_positions_are_committed_when_partitions_go_and_found_again(
+    members: AsyncExitStack, broker: Broker, topic: str, settings: dict[str, Any]
+) -> None:
+    create_topic(broker, topic, 2)
+    start = Programs(members, broker, topic, settings)
+    first = await start()
+    await eventually(lambda: len(first.held) == 2, "both partitions")
+    first.where = {TopicPartition(topic, 0): 7, TopicPartition(topic, 1): 9}
+    await first.close()
+    second = await start()
+    await eventually(lambda: len(second.held) == 2, "both partitions", PATIENCE)
+    found = await second.group.committed(second.held, second.cluster.deadline(SECONDS))
+    assert {each.partition: position.offset for each, position in found.items()} == {0: 7, 1: 9}
+    assert all(position.leader_epoch == -1 for position in found.values())
+
+
+async def test_positions_are_committed_by_themselves_at_intervals(
+    members: AsyncExitStack, broker: Broker, topic: str
+) -> None:
+    create_topic(broker, topic, 1)
+    program = await Programs(members, broker, topic, CLASSIC[0])(auto_commit_interval_ms=100)
+    await eventually(lambda: program.held, "the partition")
+    program.where = {TopicPartition(topic, 0): 5}
+    await eventually(lambda: "committed" in program.kinds, "an automatic commit")
+    found = await program.group.committed(program.held, program.cluster.deadline(SECONDS))
+    assert found == {TopicPartition(topic, 0): OffsetAndMetadata(5)}
+
+
+@pytest.mark.parametrize("settings", BOTH, ids=name_of)
+async def test_a_member_whose_program_falls_silent_leaves_and_comes_back_with_the_next_poll(
+    members: AsyncExitStack, broker: Broker, topic: str, settings: dict[str, Any]
+) -> None:
+    create_topic(broker, topic, 4)
+    start = Programs(members, broker, topic, settings)
+    lazy = await start(max_poll_interval_ms=1_500, enable_auto_commit=False)
+    awake = await start()
+    await eventually(lambda: shared([lazy, awake], 4), "two partitions each", PATIENCE)
+    lazy.silent = True
+    held = lazy.held
+    await eventually(lambda: len(awake.held) == 4, "all partitions for the other", PATIENCE)
+    assert lazy.held == held, "nothing happens to a program that does not poll"
+    stale = {each: OffsetAndMetadata(3) for each in held}
+    with pytest.raises(CommitFailed):
+        await lazy.group.commit(stale, lazy.cluster.deadline(SECONDS))
+    lazy.silent = False
+    await eventually(lambda: shared([lazy, awake], 4), "two partitions each again", PATIENCE)
+    assert ("lost", held) in lazy.events
+
+
+async def test_reports_go_on_while_the_program_is_busy_and_a_rebalance_waits_for_its_poll(
+    members: AsyncExitStack, broker: Broker, topic: str
+) -> None:
+    create_topic(broker, topic, 2)
+    start = Programs(members, broker, topic, CLASSIC[0])
+    busy = await start(session_timeout_ms=1_000)
+    await eventually(lambda: len(busy.held) == 2, "both partitions")
+    busy.silent = True
+    other = await start()
+    loop = asyncio.get_running_loop()
+    two_sessions_later = loop.time() + 2
+    await eventually(lambda: loop.time() > two_sessions_later, "two sessions' time")
+    assert len(busy.held) == 2
+    assert not other.held
+    assert "rebalancing" in (other.group.why_idle() or "")
+    busy.silent = False
+    await eventually(lambda: shared([busy, other], 2), "one partition each")
+    assert "lost" not in busy.kinds
+
+
+class Listener:
+    """Remembers what it was told, slowly; fails when asked to."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, set[int]]] = []
+        self.fail = False
+
+    async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        await asyncio.sleep(0)
+        self.told.append(("assigned", {each.partition for each in partitions}))
+        if self.fail:
+            raise RuntimeError("the listener's own")
+
+    def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self.told.append(("revoked", {each.partition for each in partitions}))
+
+    def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self.told.append(("lost", {each.partition for each in partitions}))
+
+
+@pytest.mark.parametrize("settings", BOTH, ids=name_of)
+async def test_listeners_hear_of_partitions_that_come_and_go(
+    members: AsyncExitStack, broker: Broker, topic: str, settings: dict[str, Any]
+) -> None:
+    create_topic(broker, topic, 2)
+    start = Programs(members, broker, topic, settings)
+    listener = Listener()
+    first = await start(listener=listener)
+    await eventually(lambda: listener.told == [("assigned", {0, 1})], "both partitions")
+    await first.close()
+    assert listener.told[1:] == [("revoked", {0, 1})]
+    listener.fail = True
+    second = await start(listener=listener)
+    await eventually(lambda: second.failure is not None, "the listener's error in the program", PATIENCE)
+    assert str(second.failure) == "the listener's own"
+    assert len(second.held) == 2
+
+
+@pytest.mark.parametrize("settings", EVERY, ids=name_of)
+async def test_partitions_that_are_added_are_shared(
+    members: AsyncExitStack, broker: Broker, topic: str, settings: dict[str, Any]
+) -> None:
+    create_topic(broker, topic, 2)
+    start = Programs(members, broker, topic, settings)
+    first, second = await start(), await start()
+    await eventually(lambda: shared([first, second], 2), "one partition each", PATIENCE)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(SECONDS)
+    await eventually(lambda: shared([first, second], 4), "two partitions each", PATIENCE)
+
+
+@pytest.mark.parametrize("settings", BOTH, ids=name_of)
+async def test_a_pattern_finds_the_topics_that_match_and_those_made_later(
+    members: AsyncExitStack, broker: Broker, topic: str, settings: dict[str, Any]
+) -> None:
+    create_topic(broker, f"{topic}-a", 1)
+    start = Programs(members, broker, topic, settings)
+    program = await start(re.compile(re.escape(topic) + "-[ab]"))
+    await eventually(lambda: {each.topic for each in program.held} == {f"{topic}-a"}, "the first topic", PATIENCE)
+    create_topic(broker, f"{topic}-b", 1)
+    create_topic(broker, f"{topic}-c", 1)
+    await eventually(lambda: len(program.held) == 2, "the second topic", PATIENCE)
+    assert {each.topic for each in program.held} == {f"{topic}-a", f"{topic}-b"}
+
+
+async def test_a_pattern_is_matched_by_the_broker(members: AsyncExitStack, broker: Broker, topic: str) -> None:
+    create_topic(broker, f"{topic}-a", 1)
+    program = await Programs(members, broker, topic, MODERN)(BrokerPattern(f"{topic}-[ab]"))
+    await eventually(lambda: {each.topic for each in program.held} == {f"{topic}-a"}, "the topic", PATIENCE)
+
+
+async def test_a_pattern_for_the_broker_needs_the_consumer_protocol(
+    members: AsyncExitStack, broker: Broker, topic: str
+) -> None:
+    program = await Programs(members, broker, topic, CLASSIC[0])(BrokerPattern("a.*"))
+    await eventually(lambda: program.failure is not None, "an error")
+    assert isinstance(program.failure, BrokerError)
+    assert program.failure.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("settings", [CLASSIC[0], CLASSIC[3]], ids=name_of)
+async def test_a_static_member_that_restarts_moves_nothing(
+    members: AsyncExitStack, broker: Broker, topic: str, settings: dict[str, Any]
+) -> None:
+    create_topic(broker, topic, 4)
+    start = Programs(members, broker, topic, settings)
+    first, second = await start(group_instance_id="one"), await start(group_instance_id="two")
+    await eventually(lambda: shared([first, second], 4), "two partitions each")
+    held, events = second.held, len(first.events)
+    await second.close()
+    again = await start(group_instance_id="two")
+    await eventually(lambda: again.held == held, "the same partitions")
+    assert [event for event in first.events[events:] if event[0] != "committed"] == []
+
+
+@pytest.mark.parametrize("settings", BOTH, ids=name_of)
+async def test_two_members_cannot_have_one_name(
+    members: AsyncExitStack, broker: Broker, topic: str, settings: dict[str, Any]
+) -> None:
+    create_topic(broker, topic, 1)
+    start = Programs(members, broker, topic, settings)
+    first = await start(group_instance_id="one")
+    await eventually(lambda: first.held, "the partition")
+    second = await start(group_instance_id="one")
+    await eventually(lambda: first.failure or second.failure, "an error in one of them", PATIENCE)
+    assert isinstance(first.failure or second.failure, MemberFenced)
+
+
+async def test_a_member_can_change_what_it_subscribes_to(members: AsyncExitStack, broker: Broker, topic: str) -> None:
+    for name in ("a", "b"):
+        create_topic(broker, f"{topic}-{name}", 1)
+    program = await Programs(members, broker, topic, CLASSIC[3])([f"{topic}-a"])
+    await eventually(lambda: {each.topic for each in program.held} == {f"{topic}-a"}, "the first topic")
+    program.group.subscribe([f"{topic}-b"], None)
+    await eventually(lambda: {each.topic for each in program.held} == {f"{topic}-b"}, "the other topic")
+    await program.group.unsubscribe(program.cluster.deadline(SECONDS))
+    assert not program.held
+
+
+async def test_a_topic_that_is_not_there_is_named(members: AsyncExitStack, broker: Broker, topic: str) -> None:
+    program = await Programs(members, broker, topic, CLASSIC[0])(allow_auto_create_topics=False)
+    await eventually(lambda: program.group.why_idle() == f"no such topic: {topic}", "the reason")
+    create_topic(broker, topic, 1)
+    await eventually(lambda: program.held, "the partition")
+    assert program.group.why_idle() is None
