@@ -9,7 +9,7 @@ import pytest
 
 from ottla.records.builder import build_batch
 from ottla.records.header import BatchHeader, CorruptBatch, read_header
-from ottla.records.record import Record
+from ottla.records.record import ConsumedRecord, Record
 from support.record_twins import each_twin, needs_compiled
 
 START = 1_700_000_000_000
@@ -46,6 +46,19 @@ def test_records_written_by_kafka_read_back(twin: ModuleType) -> None:
     for payload in (PAYLOAD, bytearray(PAYLOAD), memoryview(PAYLOAD)):
         assert twin.decode(payload, header(4)) == RECORDS
     assert all(type(record) is Record for record in twin.decode(PAYLOAD, header(4)))
+
+
+@each_twin
+def test_a_consumer_gets_records_with_their_place_from_its_position_on(twin: ModuleType) -> None:
+    found = twin.decode_consumed(PAYLOAD, header(4, leader_epoch=6), "t", 3, 102)
+    assert found == [
+        ConsumedRecord("t", 3, 102, START - 1000, 0, b"gone", None, (), 6),
+        ConsumedRecord("t", 3, 103, START + 200, 0, b"", b"\x00" * 3, (), 6),
+    ]
+    assert all(type(record) is ConsumedRecord for record in found)
+    appended = twin.decode_consumed(PAYLOAD, header(4, attributes=8, max_timestamp=77), "t", 3, 0)
+    assert [(record.timestamp, record.timestamp_type) for record in appended] == [(77, 1)] * 4
+    assert appended[0].headers == (("h", b"x"), ("nothing", None))
 
 
 @each_twin
