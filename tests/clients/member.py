@@ -1,6 +1,6 @@
 """One member of a group as a process: `python member.py CLIENT BOOTSTRAP GROUP TOPIC STRATEGY SESSION_MS [INSTANCE]`.
 
-CLIENT is confluent, kafka-python or aiokafka; STRATEGY is an assignor's name, or consumer:NAME for the consumer
+CLIENT is ottla, confluent, kafka-python or aiokafka; STRATEGY is an assignor's name, or consumer:NAME for the consumer
 protocol with a server-side assignor. Prints the partitions it holds, as a line of JSON, whenever they change. Leaves
 its group on SIGTERM; kill -9 is a crash.
 """
@@ -137,16 +137,37 @@ async def aio(bootstrap: str, group: str, topic: str, strategy: str, session_ms:
     await consumer.stop()
 
 
+async def own(bootstrap: str, group: str, topic: str, strategy: str, session_ms: int, instance: str | None) -> None:
+    import ottla
+
+    settings: dict[str, Any] = {"partition_assignment_strategy": strategy, "session_timeout_ms": session_ms}
+    settings |= {"heartbeat_interval_ms": HEARTBEAT_MS}
+    if strategy.startswith("consumer:"):
+        settings = {"group_protocol": "consumer", "group_remote_assignor": strategy.removeprefix("consumer:")}
+    say = Report()
+    async with ottla.Consumer(
+        topic,
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        group_instance_id=instance,
+        metadata_max_age_ms=METADATA_MS,
+        **settings,
+    ) as consumer:
+        while not leave.is_set():
+            await consumer.poll(0.05)
+            say(item.partition for item in consumer.assignment())
+
+
 def main() -> None:
     client, bootstrap, group, topic, strategy, session_ms, *instance = sys.argv[1:]
     signal.signal(signal.SIGTERM, lambda *_: leave.set())
-    own = (bootstrap, group, topic, strategy, int(session_ms), instance[0] if instance else None)
+    wanted = (bootstrap, group, topic, strategy, int(session_ms), instance[0] if instance else None)
     if client == "confluent":
-        confluent(*own)
+        confluent(*wanted)
     elif client == "kafka-python":
-        kafka_python(*own)
+        kafka_python(*wanted)
     else:
-        asyncio.run(aio(*own))
+        asyncio.run(own(*wanted) if client == "ottla" else aio(*wanted))
 
 
 if __name__ == "__main__":

@@ -149,8 +149,12 @@ ASSIGNORS = [
     *(("confluent", strategy) for strategy in ("range", "roundrobin", "cooperative-sticky")),
     *(("kafka-python", strategy) for strategy in ("range", "roundrobin", "sticky", "cooperative-sticky")),
     *(("aiokafka", strategy) for strategy in ("range", "roundrobin", "sticky")),
-    *(("java", strategy) for strategy in ("range", "roundrobin", "sticky", "cooperative-sticky")),
-    *((client, f"consumer:{assignor}") for client in ("confluent", "java") for assignor in ("uniform", "range")),
+    *(
+        (client, each)
+        for client in ("java", "ottla")
+        for each in ("range", "roundrobin", "sticky", "cooperative-sticky")
+    ),
+    *((client, f"consumer:{each}") for client in ("confluent", "java", "ottla") for each in ("uniform", "range")),
 ]
 
 
@@ -191,7 +195,32 @@ def test_clients_of_several_kinds_share_a_topic(quick_broker: Broker, topic: str
         until(lambda: shared([second], 8), "one member", SECONDS)
 
 
-@pytest.mark.parametrize("client", ["confluent", "kafka-python", "aiokafka", "java"])
+@pytest.mark.parametrize(
+    ("client", "strategy"),
+    [
+        *(("confluent", each) for each in ("range", "roundrobin", "cooperative-sticky", "consumer:uniform")),
+        *(("kafka-python", each) for each in ("range", "sticky")),
+        *(("aiokafka", each) for each in ("roundrobin", "sticky")),
+        *(("java", each) for each in ("range", "roundrobin", "sticky", "cooperative-sticky", "consumer:range")),
+    ],
+)
+def test_ottla_shares_a_group_with_every_client_whoever_leads(
+    quick_broker: Broker, topic: str, client: str, strategy: str
+) -> None:
+    create_topic(quick_broker, topic, 6)
+    with Member(client, quick_broker, topic, strategy) as leader:
+        until(lambda: shared([leader], 6), "the other client alone", SECONDS)
+        with Member("ottla", quick_broker, topic, strategy) as second:
+            until(lambda: shared([leader, second], 6), "ottla follows", SECONDS)
+            leader.leave()
+            until(lambda: shared([second], 6), "ottla alone", SECONDS)
+            with Member(client, quick_broker, topic, strategy) as third:
+                until(lambda: shared([second, third], 6), "ottla leads", SECONDS)
+                third.leave()
+                until(lambda: shared([second], 6), "ottla alone again", SECONDS)
+
+
+@pytest.mark.parametrize("client", ["confluent", "kafka-python", "aiokafka", "java", "ottla"])
 def test_a_static_member_restarts_in_the_same_generation(quick_broker: Broker, topic: str, client: str) -> None:
     create_topic(quick_broker, topic, 4)
     with Member("confluent", quick_broker, topic, "range", "stays") as stays:
