@@ -1,0 +1,107 @@
+"""The classic assignors give the same answers as Kafka's Java assignors to the same subscriptions, bytes and all."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from ottla.client.groups.assignors import Assignor, GroupMember, RangeAssignor, RoundRobinAssignor, by_topic
+from ottla.client.groups.sticky import CooperativeStickyAssignor, StickyAssignor
+from ottla.groups.embedded import NEWEST, Embedded, Remembered, write_remembered, write_subscription
+from support import java
+from support.debian import program
+
+KINDS: tuple[type[Assignor], ...] = (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
+SOURCE = Path(__file__).with_name("AssignorAnswers.java")
+CASES = 400
+Sets = dict[str, frozenset[str]]
+
+
+class Case(NamedTuple):
+    """One group and its topics."""
+
+    kind: type[Assignor]
+    counts: dict[str, int]
+    group: list[GroupMember]
+
+    @property
+    def line(self) -> str:
+        counts = ",".join(f"{topic}={count}" for topic, count in self.counts.items())
+        return " ".join([self.kind.name, counts, *(f"{one.member_id}={_subscription(one)}" for one in self.group)])
+
+    def answer(self) -> Sets:
+        given = self.kind().assign(self.group, self.counts)
+        return {
+            member_id: frozenset(f"{topic}:{number}" for topic, number in each) for member_id, each in given.items()
+        }
+
+    @property
+    def same_topics(self) -> bool:
+        return len({member.topics for member in self.group}) == 1
+
+    def kept(self, answer: Sets) -> int:
+        """How many partitions stay where they were."""
+        had = {member.member_id: {f"{each.topic}:{each.partition}" for each in member.owned} for member in self.group}
+        return sum(len(had[member_id] & has) for member_id, has in answer.items())
+
+
+def _subscription(member: GroupMember) -> str:
+    owned = by_topic(member.owned) if member.user_data is None else {}
+    topics = tuple(sorted(member.topics))
+    return write_subscription(Embedded(NEWEST, topics, owned, None, member.generation, member.user_data)).hex()
+
+
+def case(chance: random.Random) -> Case:
+    """Of the topics, those that somebody subscribes to; Kafka's consumers ask for no others."""
+    made = _any_case(chance)
+    wanted = frozenset[str]().union(*(member.topics for member in made.group))
+    return made._replace(counts={topic: count for topic, count in made.counts.items() if topic in wanted})
+
+
+def _any_case(chance: random.Random) -> Case:
+    kind = chance.choice(KINDS)
+    counts = {topic: chance.randrange(1, 12) for topic in ("t", "u", "v")}
+    one_for_all = frozenset(chance.sample("tuv", chance.randrange(1, 4)))
+    group = [
+        GroupMember(f"m{number}", one_for_all if chance.random() < 0.8 else frozenset(chance.sample("tuv", 2)))
+        for number in range(chance.randrange(1, 8))
+    ]
+    if not issubclass(kind, StickyAssignor | CooperativeStickyAssignor) or chance.random() < 0.3:
+        return Case(kind, counts, group)
+    before = StickyAssignor().assign(group, {topic: max(1, count - 2) for topic, count in counts.items()})
+    group = [member._replace(owned=frozenset(before[member.member_id]), generation=3) for member in group]
+    if chance.random() < 0.5:
+        group.append(GroupMember("new", one_for_all))
+    elif len(group) > 1:
+        group.pop(chance.randrange(len(group)))
+    if kind is StickyAssignor:
+        group = [one._replace(user_data=write_remembered(Remembered(by_topic(one.owned), 3))) for one in group]
+    return Case(kind, counts, group)
+
+
+def test_answers_equal_those_of_the_java_assignors() -> None:
+    cases = [case(random.Random(seed)) for seed in range(CASES)]
+    command = [program("java"), "-XX:TieredStopAtLevel=1", "-cp", f"{java.libraries()}/*", str(SOURCE)]
+    lines = "\n".join(each.line for each in cases)
+    printed = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=90, check=False)
+    assert printed.returncode == 0, printed.stderr
+    answers = printed.stdout.splitlines()
+    assert len(answers) == CASES
+    for asked, answered in zip(cases, answers, strict=True):
+        pairs = [word.split("=") for word in answered.split(" ")]
+        theirs = {member_id: frozenset(each for each in given.split(",") if each) for member_id, given in pairs}
+        ours = asked.answer()
+        if asked.kind in (RangeAssignor, RoundRobinAssignor) or (asked.same_topics and not _remembers(asked)):
+            assert ours == theirs, asked
+        elif asked.same_topics:
+            # Who of several equals keeps one more is up to the order of a hash table there.
+            assert sorted(map(len, ours.values())) == sorted(map(len, theirs.values())), asked
+            assert asked.kept(ours) >= asked.kept(theirs), asked
+        else:
+            assert max(map(len, ours.values())) <= max(map(len, theirs.values())) + 1, asked
+
+
+def _remembers(asked: Case) -> bool:
+    return any(member.owned for member in asked.group)
