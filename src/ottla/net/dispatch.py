@@ -144,7 +144,7 @@ class Dispatcher:
         if answer is None:
             connection.drop(f"{api.name} failed")
             return
-        connection.answer([_encoded(answer, head, api)])
+        connection.answer([encoded(answer, head, api)])
 
     def _start(self, connection: Connection, work: Coroutine[Any, Any, Any], head: RequestHead, api: Api) -> None:
         place = connection.defer(alone=True)
@@ -163,7 +163,7 @@ class Dispatcher:
         self, connection: Connection, place: Deferred, done: "asyncio.Future[Root]", head: RequestHead, api: Api
     ) -> None:
         try:
-            place.complete([_encoded(done.result(), head, api)])
+            place.complete([encoded(done.result(), head, api)])
         except (Exception, asyncio.CancelledError):
             logger.exception("an answer to %s could not be given", api.name)
             connection.drop("an internal error")
@@ -231,7 +231,8 @@ def api_codec(api: Api, version: int) -> None:
     stepper(api.response_class(), version, flexible)
 
 
-def _encoded(answer: Root, head: RequestHead, api: Api) -> bytearray:
+def encoded(answer: Root, head: RequestHead, api: Api) -> bytearray:
+    """An answer as a frame."""
     out = bytearray(4)
     version = max(head.version, 0)
     out += response_head(api, version, head.correlation_id)
