@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import AsyncExitStack
@@ -275,3 +276,77 @@ async def test_a_topic_that_is_not_there_is_named(members: AsyncExitStack, broke
     create_topic(broker, topic, 1)
     await eventually(lambda: program.held, "the partition")
     assert program.group.why_idle() is None
+
+
+@pytest.mark.parametrize("settings", EVERY, ids=name_of)
+async def test_a_storm_of_members_never_gives_a_partition_to_two(
+    members: AsyncExitStack, broker: Broker, topic: str, settings: dict[str, Any]
+) -> None:
+    create_topic(broker, topic, 12)
+    start = Programs(members, broker, topic, settings)
+    chance = random.Random(6)
+    present = [await start() for _ in range(3)]
+
+    async def watch() -> None:
+        while True:
+            held = [partition for program in present for partition in program.held]
+            assert len(held) == len(set(held)), sorted(held)
+            await asyncio.sleep(0.002)
+
+    watching = asyncio.create_task(watch())
+    for _ in range(14):
+        if len(present) < 3 or (len(present) < 8 and chance.random() < 0.55):
+            present.append(await start())
+        else:
+            await present.pop(chance.randrange(len(present))).close()
+        changed = asyncio.get_running_loop().time() + chance.choice((0.0, 0.05, 0.4))
+        await eventually(lambda at=changed: asyncio.get_running_loop().time() >= at, "the next blow")  # type: ignore[misc]
+    await eventually(lambda: watching.done() or shared(present, 12), "everybody has a share", PATIENCE)
+    watching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watching
+    assert [program.failure for program in present if program.failure] == []
+
+
+async def test_a_group_changes_to_the_consumer_protocol_member_by_member(
+    members: AsyncExitStack, broker: Broker, topic: str
+) -> None:
+    create_topic(broker, topic, 4)
+    old = await Programs(members, broker, topic, CLASSIC[0])(enable_auto_commit=False)
+    other = await Programs(members, broker, topic, CLASSIC[0])(enable_auto_commit=False)
+    await eventually(lambda: shared([old, other], 4), "two members of the classic protocol")
+    await old.group.commit({each: OffsetAndMetadata(4) for each in old.held}, old.cluster.deadline(SECONDS))
+    committed = old.held
+    await old.close()
+    new = await Programs(members, broker, topic, MODERN)(enable_auto_commit=False)
+    await eventually(lambda: shared([new, other], 4), "one of each protocol", PATIENCE)
+    await other.close()
+    await eventually(lambda: len(new.held) == 4, "the consumer protocol alone", PATIENCE)
+    found = await new.group.committed(committed, new.cluster.deadline(SECONDS))
+    assert {position.offset for position in found.values()} == {4}
+
+
+async def test_a_poll_that_is_cancelled_in_the_middle_of_a_change_loses_nothing_of_it(
+    members: AsyncExitStack, broker: Broker, topic: str
+) -> None:
+    create_topic(broker, topic, 2)
+
+    class Slow(Listener):
+        async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
+            await asyncio.sleep(0.3)
+            await super().on_partitions_assigned(partitions)
+
+    listener = Slow()
+    program = GroupProgram(broker.bootstrap, topic, **CLASSIC[0])
+    await members.enter_async_context(program)
+    program.silent = True
+    await program.start([topic], listener)
+    while not listener.told:
+        try:
+            async with asyncio.timeout(0.05):
+                await program.group.poll(program.cluster.deadline(1))
+        except TimeoutError:
+            pass
+        await asyncio.sleep(0.01)
+    assert listener.told == [("assigned", {0, 1})]
+    assert len(program.held) == 2
