@@ -9,8 +9,8 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.client.cluster import Cluster, ClusterSettings
 from ottla.client.assigned import Consumer, ConsumerSettings, OutOfRange, Start
+from ottla.client.cluster import Cluster, ClusterSettings
 from ottla.client.errors import BrokerError, ProtocolViolation
 from ottla.client.offsets import EARLIEST, LATEST
 from ottla.records.builder import build_batch

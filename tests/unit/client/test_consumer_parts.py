@@ -153,6 +153,22 @@ def test_paused_chunks_wait_aside_and_come_first_again() -> None:
     assert (one.buffered, len(drained)) == (0, 1)
 
 
+def test_a_chunk_that_is_set_aside_in_the_middle_goes_on_there() -> None:
+    buffer = Buffer(lambda: None)
+    held = held_at(0)
+    buffer.put(chunk_of(held, range(5)))
+    chunk = buffer.first()
+    assert chunk is not None
+    assert chunk.load(None)
+    assert len(chunk.take(2)) == 2
+    held.paused = True
+    assert buffer.first() is None
+    held.paused = False
+    buffer.resume()
+    assert chunk.load(None)
+    assert [record.offset for record in chunk.take(9)] == [2, 3, 4]
+
+
 def test_a_jump_makes_what_was_buffered_worthless() -> None:
     buffer = Buffer(lambda: None)
     held = held_at(0)

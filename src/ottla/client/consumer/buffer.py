@@ -108,6 +108,17 @@ class Chunk:
             self._pass()
         return False
 
+    def detach(self) -> None:
+        """Keep a copy of the own bytes only: the rest of the answer they came in need not wait with them."""
+        self._fetched = self._fetched._replace(data=bytes(self._fetched.data))
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Look at the bytes again from the position on."""
+        self._sifted = None
+        self._header = None
+        self.records, self.index, self.failure = [], 0, None
+
     def take(self, limit: int) -> list[ConsumedRecord]:
         """Up to so many of the records at hand."""
         index = self.index
@@ -124,8 +135,7 @@ class Chunk:
     def add_to(self, columns: "ColumnReader", end_offset: int) -> bool:
         """The rest, before `end_offset`, into columns; True when the chunk is used up."""
         held = self.held
-        self._sifted = None  # the records at hand, if any, are in the columns as well, from the position on
-        self.records, self.index, self._header = [], 0, None
+        self._begin_anew()  # the records at hand, if any, go into the columns as well, from the position on
         topic, number = held.partition
         fetched = self._fetched
         try:
@@ -171,6 +181,7 @@ class Buffer:
             if chunk.stale:
                 self.remove_first()
             elif chunk.held.paused:
+                chunk.detach()
                 self._parked.append(self._chunks.popleft())
             else:
                 return chunk

@@ -428,6 +428,11 @@ class Consumer:
         limits = reading.limits
         return explain(reading.cluster, reading.locator, reading.holdings, reading.buffer.size, limits.committed_only)
 
+    def sources(self) -> dict[TopicPartition, int]:
+        """The broker that each partition is read from: its leader, or a replica nearby; -1 where none is known."""
+        now = _now()
+        return {held.partition: held.source(now) for held in self._open().holdings}
+
     def metrics(self) -> dict[str, float]:
         """Plain numbers, by names that say what they count."""
         reading = self._open()
