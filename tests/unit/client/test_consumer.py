@@ -38,7 +38,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from support.scripted_broker import ScriptedBroker, request_class
+from support.scripted_broker import SILENCE, ScriptedBroker, request_class
 
 SECONDS = 10.0
 TOPIC_ID = bytes(range(16))
@@ -184,6 +184,18 @@ async def test_a_broker_that_hangs_up_is_asked_again() -> None:
         stage.brokers[1].hang_up()
         stage.end = 12
         assert await offsets(consumer, 2) == [10, 11]
+
+
+async def test_a_cluster_that_is_not_there_yet_is_waited_for() -> None:
+    stage = Stage()
+    async with stage.consumer() as consumer:
+        answer, stage.brokers[1].answers[MetadataRequest] = stage.brokers[1].answers[MetadataRequest], lambda _: SILENCE
+        consumer.assign([])
+        consumer.subscribe("t")
+        await stage.brokers[1].got(MetadataRequest)
+        stage.brokers[1].answers[MetadataRequest] = answer
+        stage.brokers[1].hang_up()
+        assert len(await read(consumer, 20)) == 20
 
 
 async def test_records_that_an_election_took_away_are_told_when_nobody_may_guess() -> None:

@@ -10,7 +10,7 @@ waiting.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, Iterable
+from collections.abc import Awaitable, Collection, Iterable, Mapping
 from re import Pattern
 from typing import Protocol
 
@@ -21,7 +21,7 @@ from ottla.client.cluster import Topic
 from ottla.client.consumer.fetcher import Reach
 from ottla.client.consumer.limits import reset_moment
 from ottla.client.consumer.positions import NOWHERE, Held, Standing
-from ottla.client.consumer.seam import Coordination
+from ottla.client.consumer.seam import Coordination, OffsetAndMetadata
 from ottla.client.errors import (
     BrokerError,
     ClientError,
@@ -93,10 +93,6 @@ class Locator:
         self._doubted = True
         self._changed.set()
 
-    def start(self, held: Held) -> None:
-        """Without a committed offset: where `auto.offset.reset` says."""
-        self._reset_by_policy(held, NoOffset([held.partition]))
-
     def out_of_range(self, held: Held) -> None:
         self._reset_by_policy(held, OffsetOutOfRange({held.partition: held.position}))
 
@@ -115,8 +111,9 @@ class Locator:
                 work = [self._ask_group(), *self._look_up(), *self._check()]
                 await asyncio.gather(*work)
                 self._owner.located()
-            except ClientError as failure:
+            except ClientError as failure:  # of the metadata: the others keep theirs with the partitions
                 self._attempts += 1
+                self._doubted = True
                 self.failure = failure
                 if not failure.retriable:
                     self._owner.failed(failure)
@@ -204,24 +201,24 @@ class Locator:
         unknown = [(held, held.turn) for held in self._due(Standing.UNKNOWN)]
         if not unknown:
             return
-        committed = {}
+        committed: Mapping[TopicPartition, OffsetAndMetadata] = {}
         if self.coordination is not None:
             deadline = self._loop.time() + self._reach.limits.request_seconds
-            committed = dict(await self.coordination.committed([held.partition for held, _ in unknown], deadline))
-        moments: list[Held] = []
+            try:
+                committed = await self.coordination.committed([held.partition for held, _ in unknown], deadline)
+            except ClientError as failure:
+                self._trouble(unknown, failure)
+                return
         for held, turn in unknown:
             if held.turn != turn:
                 continue
             found = committed.get(held.partition)
             if found is None:
-                self.start(held)
-                moments.append(held)
+                self._reset_by_policy(held, NoOffset([held.partition]))
                 continue
             held.jump(found.offset, found.leader_epoch)
             if found.leader_epoch >= 0:
                 held.standing = Standing.CHECKING
-        if moments:
-            self._changed.set()
 
     def _look_up(self) -> Iterable[Awaitable[None]]:
         by_node: dict[int, list[Held]] = {}
