@@ -1,0 +1,72 @@
+"""`spark.read.format("ottla")`: what is there now, once.
+
+Owns: the steps of a batch read on the driver, and handing tasks their ranges. Never knows: how records are fetched.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from ottla.base.vocabulary import TopicPartition
+from ottla.spark import segments
+from ottla.spark.errors import BadOption
+from ottla.spark.filters import Narrowing, narrow
+from ottla.spark.options import SourceOptions
+from ottla.spark.plan import Range, cut, ranges_between
+from ottla.spark.positions import BEGINNING, END, Offsets
+from ottla.spark.reading import read_range
+from ottla.spark.survey import Survey
+
+
+class RangePartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, wanted: Range) -> None:
+        self.wanted = wanted
+
+
+class BatchReader(DataSourceReader):
+    """See the module."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._narrowing = Narrowing()
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 — Spark's name
+        self._narrowing, left = narrow(filters)
+        return left
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        starts, ends = self._from_disk() if options.path else self._from_cluster()
+        ranges = self._narrowing.apply(ranges_between(starts, ends))
+        return [RangePartition(each) for each in cut(ranges, options.min_partitions, options.max_records)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        source = segments.read_segments if self._options.path else read_range
+        return source(self._options, partition.wanted)
+
+    def _from_cluster(self) -> tuple[Offsets, Offsets]:
+        survey = Survey(self._options)
+        chosen = [partition for partition in survey.partitions() if self._narrowing.passes(partition)]
+        ends = survey.end(self._options.ending, chosen)
+        starts = survey.start(self._options.starting, chosen)
+        since = self._narrowing.since
+        if since is not None:
+            later = survey.first_at(dict.fromkeys(chosen, since))
+            starts = {each: max(starts[each], later.get(each, ends[each])) for each in chosen}
+        return starts, ends
+
+    def _from_disk(self) -> tuple[Offsets, Offsets]:
+        options = self._options
+        if options.starting != BEGINNING or options.ending != END:
+            raise BadOption("path reads whole partitions: filter by offset or timestamp instead of naming offsets")
+        starts, ends = segments.extents(options)
+        since = self._narrowing.since
+        if since is not None:
+            moments: dict[TopicPartition, int] = dict.fromkeys(starts, since)
+            later = segments.first_at(options, moments)
+            starts = {each: max(starts[each], later.get(each, ends[each])) for each in starts}
+        return starts, ends

@@ -1,0 +1,46 @@
+"""Records as the columns of Spark's Kafka source.
+
+Owns: the schema, and turning a reader's columns into it. Never knows: where bytes come from.
+Invariant: nothing is done row by row.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.base.vocabulary import TopicPartition
+from ottla.records.columns import HEADERS_TYPE, ColumnReader
+
+SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+SCHEMA_WITH_HEADERS = SCHEMA + ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+
+ROWS_AT_ONCE = 64 * 1024
+BYTES_AT_ONCE = 8 * 1024 * 1024
+_READ = ("key", "value", "partition", "offset", "timestamp", "timestamp_type")
+_NAMES = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+
+
+class Gathering:
+    """Records of one partition on their way to Spark."""
+
+    def __init__(self, partition: TopicPartition, include_headers: bool) -> None:
+        self._partition = partition
+        self.reader = ColumnReader((*_READ, "headers") if include_headers else _READ, unit="us")
+
+    @property
+    def enough(self) -> bool:
+        return self.reader.rows >= ROWS_AT_ONCE or self.reader.size >= BYTES_AT_ONCE
+
+    def take(self) -> pa.RecordBatch:
+        key, value, partition, offset, timestamp, kind, *headers = self.reader.finish().columns
+        topic = pa.repeat(pa.scalar(self._partition.topic, pa.string()), len(offset))
+        columns: list[Any] = [key, value, topic, partition, offset, timestamp, kind.cast(pa.int32())]
+        columns += [_none_for_empty(lists) for lists in headers]
+        return pa.RecordBatch.from_arrays(columns, names=_NAMES[: len(columns)])
+
+
+def _none_for_empty(lists: pa.Array) -> pa.Array:
+    """Spark's Kafka source has null where a record has no headers."""
+    empty = pc.equal(pc.list_value_length(lists), 0)
+    return pa.ListArray.from_arrays(lists.offsets, lists.values, type=HEADERS_TYPE, mask=empty)

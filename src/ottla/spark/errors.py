@@ -1,0 +1,12 @@
+"""What the data source says in one sentence; Spark shows it where the query was written."""
+
+
+class BadOption(ValueError):
+    """An option that does not exist, cannot have its value or does not go with another."""
+
+
+class DataLoss(Exception):
+    """Records that should have been read are gone."""
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}. Set failOnDataLoss=false to go on without those records."

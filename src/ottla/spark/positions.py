@@ -1,0 +1,135 @@
+"""Where reading begins and ends, as users and checkpoints write it.
+
+Owns: the JSON of Spark's Kafka source (`{"topic": {"0": 23}}`, -2 for the earliest and -1 for the latest offset), the
+words around it and their meaning per partition. Never knows: clusters, Spark.
+Invariants: what cannot be understood is a `BadOption` that names the option; a bound answers for every partition that
+it is asked for, or says which it does not know.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from ottla.base.vocabulary import TopicPartition
+from ottla.spark.errors import BadOption
+
+LATEST, EARLIEST = -1, -2
+_GROUP = "group:"
+
+Offsets = dict[TopicPartition, int]
+
+
+class Kind(Enum):
+    """What a bound is made of."""
+
+    OFFSETS = "offsets"
+    MOMENTS = "moments"
+    GROUP = "group"
+
+
+class Bound(NamedTuple):
+    """One end of what is read; `everywhere` is for the partitions that `by_partition` does not name."""
+
+    kind: Kind
+    everywhere: int | None = None
+    by_partition: Mapping[TopicPartition, int] = {}
+    group: str = ""
+    option: str = ""
+
+    def of(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Offset (with LATEST and EARLIEST) or moment of each partition."""
+        found: Offsets = {}
+        missing = []
+        for partition in partitions:
+            value = self.by_partition.get(partition, self.everywhere)
+            if value is None:
+                missing.append(str(partition))
+            else:
+                found[partition] = value
+        if missing:
+            raise BadOption(f"{self.option} says nothing about {', '.join(missing)}: it must name every partition")
+        return found
+
+
+BEGINNING = Bound(Kind.OFFSETS, EARLIEST)
+END = Bound(Kind.OFFSETS, LATEST)
+
+
+def parse_offsets(option: str, text: str) -> Bound:
+    """`earliest`, `latest`, `group:NAME` or JSON."""
+    word = text.strip()
+    if word.lower() == "earliest":
+        return Bound(Kind.OFFSETS, EARLIEST, option=option)
+    if word.lower() == "latest":
+        return Bound(Kind.OFFSETS, LATEST, option=option)
+    if word.startswith(_GROUP):
+        if not word[len(_GROUP) :]:
+            raise BadOption(f"{option} names no group: write group:NAME")
+        return Bound(Kind.GROUP, group=word[len(_GROUP) :], option=option)
+    by_partition = parse_json(option, word, least=EARLIEST)
+    return Bound(Kind.OFFSETS, None, by_partition, option=option)
+
+
+def parse_moment(option: str, text: str) -> Bound:
+    """Milliseconds since 1970, for all partitions."""
+    try:
+        moment = int(text)
+    except ValueError:
+        moment = -1
+    if moment < 0:
+        raise BadOption(f"{option} cannot be {text!r}: allowed are milliseconds since 1970")
+    return Bound(Kind.MOMENTS, moment, option=option)
+
+
+def parse_moments(option: str, text: str) -> Bound:
+    """JSON with milliseconds since 1970."""
+    return Bound(Kind.MOMENTS, None, parse_json(option, text, least=0), option=option)
+
+
+def parse_json(option: str, text: str, least: int) -> Offsets:
+    """Numbers by topic and partition."""
+    found: Offsets = {}
+    try:
+        for topic, numbers in json.loads(text).items():
+            for partition, number in numbers.items():
+                if type(number) is not int or number < least or int(partition) < 0:
+                    raise ValueError
+                found[TopicPartition(topic, int(partition))] = number
+    except (ValueError, AttributeError):
+        example = '{"topic": {"0": 23, "1": -2}}' if least < 0 else '{"topic": {"0": 1700000000000}}'
+        words = ", earliest, latest or group:NAME" if least < 0 else ""
+        raise BadOption(f"{option} cannot be {text!r}: allowed is JSON like {example}{words}") from None
+    return found
+
+
+def parse_assignment(option: str, text: str) -> tuple[TopicPartition, ...]:
+    """`{"topic": [0, 1]}`."""
+    found: dict[TopicPartition, None] = {}
+    try:
+        for topic, numbers in json.loads(text).items():
+            for number in numbers:
+                if type(number) is not int or number < 0:
+                    raise ValueError
+                found[TopicPartition(topic, number)] = None
+    except (ValueError, AttributeError, TypeError):
+        found.clear()
+    if not found:
+        raise BadOption(f'{option} cannot be {text!r}: allowed is JSON like {{"topic": [0, 1]}}')
+    return tuple(sorted(found))
+
+
+def to_checkpoint(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """The form a query's checkpoint keeps, equal to that of Spark's Kafka source."""
+    form: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        form.setdefault(topic, {})[str(partition)] = offset
+    return form
+
+
+def from_checkpoint(form: Mapping[str, Mapping[str, int]]) -> Offsets:
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, numbers in form.items()
+        for partition, offset in numbers.items()
+    }

@@ -1,0 +1,185 @@
+"""Partitions read from the segment files of a data directory, without a broker.
+
+Owns: finding partitions and segments, what committed means on disk. Never knows: Spark, clusters; it only reads.
+Invariants: batches that are not whole at the end of the last segment are left out, as a broker would cut them; with
+`committed_only`, records of aborted transactions and everything from the first open transaction on are left out.
+"""
+
+import mmap
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from ottla.base.ports import ByteView
+from ottla.base.vocabulary import TopicPartition
+from ottla.log.data_directory import parse_name
+from ottla.log.files import LOG_SUFFIX, offset_of
+from ottla.records.batch import read_records
+from ottla.records.control import ControlType, control_type
+from ottla.records.header import BatchHeader, CorruptBatch, iterate_headers
+from ottla.records.visible import Aborted
+from ottla.spark.columns import Gathering
+from ottla.spark.errors import BadOption
+from ottla.spark.options import SourceOptions, Topics
+from ottla.spark.plan import Range
+from ottla.spark.positions import Offsets
+
+_PORTION = 4 * 1024 * 1024
+_SET_ASIDE = 1024
+
+
+class AbortedSpan(NamedTuple):
+    """A transaction that came to nothing, with the offset of its marker."""
+
+    transaction: Aborted
+    marker: int
+
+
+class Extent(NamedTuple):
+    """Where a partition on disk begins and ends, and which transactions came to nothing."""
+
+    start: int
+    end: int
+    aborted: tuple[AbortedSpan, ...]
+
+
+def find_partitions(path: str, topics: Topics) -> dict[TopicPartition, Path]:
+    """The chosen partitions of a data directory; without a choice, all."""
+    root = Path(path)
+    if not root.is_dir():
+        raise BadOption(f"path cannot be {path!r}: it is no directory")
+    found: dict[TopicPartition, Path] = {}
+    for entry in sorted(root.iterdir()):
+        name = parse_name(entry.name)
+        if name is not None and name.mark is None and _chosen(name.topic_partition, topics):
+            found[name.topic_partition] = entry
+    if not found:
+        raise BadOption(f"{path} holds no partition of the topics asked for")
+    return found
+
+
+def _chosen(partition: TopicPartition, topics: Topics) -> bool:
+    if topics.assigned:
+        return partition in topics.assigned
+    if topics.pattern:
+        return re.fullmatch(topics.pattern, partition.topic) is not None
+    return not topics.names or partition.topic in topics.names
+
+
+def survey(directory: Path, committed_only: bool) -> Extent:
+    """One look at all batch headers."""
+    segments = _segments(directory)
+    start = segments[0][0] if segments else 0
+    end = start
+    open_since: dict[int, int] = {}
+    aborted: list[AbortedSpan] = []
+    for _, file in segments:
+        data = _mapped(file)
+        for position, header in _whole_batches(data):
+            end = header.next_offset
+            if not committed_only or not header.transactional:
+                continue
+            if header.control:
+                first = open_since.pop(header.producer_id, None)
+                if first is not None and _is_abort(data, header, position):
+                    aborted.append(AbortedSpan(Aborted(first, header.producer_id), header.base_offset))
+            else:
+                open_since.setdefault(header.producer_id, header.base_offset)
+    return Extent(start, min([end, *open_since.values()]), tuple(aborted))
+
+
+def extents(options: SourceOptions) -> tuple[Offsets, Offsets]:
+    """Beginnings and ends of the chosen partitions."""
+    found = find_partitions(options.path, options.topics)
+    seen = {partition: survey(directory, options.committed_only) for partition, directory in found.items()}
+    return {each: seen[each].start for each in seen}, {each: seen[each].end for each in seen}
+
+
+def first_at(options: SourceOptions, moments: Offsets) -> Offsets:
+    """The first batch that reaches each moment, which is never behind the first record that does."""
+    found = find_partitions(options.path, options.topics)
+    answers: Offsets = {}
+    for partition, moment in moments.items():
+        for _, file in _segments(found[partition]):
+            reaching = (each.base_offset for _, each in _whole_batches(_mapped(file)) if each.max_timestamp >= moment)
+            offset = next(reaching, -1)
+            if offset >= 0:
+                answers[partition] = offset
+                break
+    return answers
+
+
+def read_segments(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch]:
+    """The records of the range."""
+    directory = find_partitions(options.path, options.topics)[wanted.partition]
+    aborted = survey(directory, True).aborted if options.committed_only else ()
+    gathering = Gathering(wanted.partition, options.include_headers)
+    segments = _segments(directory)
+    position = wanted.start
+    for number, (_, file) in enumerate(segments):
+        following = segments[number + 1][0] if number + 1 < len(segments) else wanted.end
+        if following <= position or position >= wanted.end:
+            continue
+        data = memoryview(_mapped(file))
+        for start, end in _portions(data, position):
+            rest = [each.transaction for each in aborted if each.marker >= position]
+            added = gathering.reader.add(
+                data[start:end], position, partition=wanted.partition.partition, aborted=rest, end_offset=wanted.end
+            )
+            assert not added.full, "a portion is far smaller than what columns hold"
+            position = max(position, added.next_offset)
+            if gathering.enough:
+                yield gathering.take()
+            if position >= wanted.end:
+                break
+    if gathering.reader.rows:
+        yield gathering.take()
+
+
+def _portions(data: ByteView, position: int) -> Iterator[tuple[int, int]]:
+    """Whole batches of a file that reach the position, some megabytes at a time."""
+    begun = end = -1
+    for start, header in _whole_batches(data):
+        if header.next_offset <= position:
+            continue
+        begun = start if begun < 0 else begun
+        end = start + header.size
+        if end - begun >= _PORTION:
+            yield begun, end
+            begun = -1
+    if begun >= 0:
+        yield begun, end
+
+
+def _segments(directory: Path) -> list[tuple[int, Path]]:
+    found = []
+    for file in directory.iterdir():
+        base = offset_of(file.name) if file.suffix == LOG_SUFFIX else None
+        if base is not None:
+            found.append((base, file))
+    return sorted(found)
+
+
+def _mapped(path: Path) -> ByteView:
+    """A file's bytes; the mapping goes when nobody holds them any more."""
+    if path.stat().st_size == 0:
+        return b""
+    with path.open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _whole_batches(data: ByteView) -> Iterator[tuple[int, BatchHeader]]:
+    try:
+        yield from iterate_headers(data)
+    except CorruptBatch as problem:
+        if any(data[problem.position : problem.position + _SET_ASIDE]):
+            raise
+        # space that a running broker has set aside
+
+
+def _is_abort(data: ByteView, header: BatchHeader, position: int) -> bool:
+    markers = read_records(data, header, position)
+    return bool(markers) and control_type(markers[0].key) == ControlType.ABORT

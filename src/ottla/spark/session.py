@@ -1,0 +1,63 @@
+"""Clusters as Spark's processes reach them: blocking, and kept between tasks.
+
+Owns: one connection to a cluster for each set of settings in a process, and waiting for work on the loop behind it.
+Never knows: what is asked. Invariants: a session belongs to the process that made it; a Python worker of Spark that is
+used again finds its connections standing.
+"""
+
+import asyncio
+import os
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from ottla.client.blocking.background import Background, use
+from ottla.client.cluster import Cluster, ClusterSettings
+from ottla.client.settings import ClientKind, Settings, load
+
+T = TypeVar("T")
+
+
+class Session:
+    """A cluster, and the loop it lives on."""
+
+    def __init__(self, kind: ClientKind, settings: Mapping[str, str]) -> None:
+        self.settings: Settings = load(kind, settings, {})
+        self._background: Background = use()
+        self.cluster: Cluster = self._background.run(self._begin())
+
+    async def _begin(self) -> Cluster:
+        return Cluster(self.settings.addresses(), ClusterSettings.of(self.settings))
+
+    @property
+    def seconds(self) -> float:
+        """How long a question to the cluster may take, with its repetitions."""
+        kind = "default.api.timeout.ms"
+        return self.settings.seconds(kind if kind in self.settings.kind.settings else "max.block.ms")
+
+    def deadline(self) -> float:
+        return self._background.loop.time() + self.seconds
+
+    def time(self) -> float:
+        """Seconds that only ever go forward."""
+        return self._background.loop.time()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the coroutine returns, waited for."""
+        return self._background.run(work)
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Let it run while the caller does something else."""
+        return asyncio.run_coroutine_threadsafe(work, self._background.loop)
+
+
+_sessions: dict[object, Session] = {}
+
+
+def session_for(kind: ClientKind, settings: Mapping[str, str]) -> Session:
+    """This process's session with these settings."""
+    key = os.getpid(), kind.name, frozenset(settings.items())
+    found = _sessions.get(key)
+    if found is None:
+        found = _sessions[key] = Session(kind, settings)
+    return found
