@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 from ottla.client.address import Address
 from ottla.wire.codec import decode, write
 from ottla.wire.messages import APIS
-from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
 from ottla.wire.messages.header import RequestHeader, ResponseHeader
 from ottla.wire.schema import Root
 
@@ -38,13 +38,17 @@ class ScriptedBroker:
     """Use it as an async context manager; `answers` may be changed while it runs."""
 
     def __init__(
-        self, answers: Mapping[Any, Answer] | None = None, versions: Mapping[int, tuple[int, int]] | None = None
+        self,
+        answers: Mapping[Any, Answer] | None = None,
+        versions: Mapping[int, tuple[int, int]] | None = None,
+        features: Mapping[str, int] | None = None,
     ) -> None:
         self.answers: dict[type[Root], Answer] = dict(answers or {})
         self.requests: list[Root] = []
         self.client_ids: set[str | None] = set()
         self.connections = 0
         self._versions = versions or {key: request_class(key).VERSIONS for key, *_ in APIS}
+        self._features = [FinalizedFeatureKey(name, level, level) for name, level in (features or {}).items()]
         self._arrived = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -110,7 +114,8 @@ class ScriptedBroker:
         self.requests.append(request)
         self._arrived.set()
         if kind is ApiVersionsRequest and kind not in self.answers:
-            return _framed(header.correlation_id, ApiVersionsResponse(0, self._offered()), version, flexible=False)
+            offer = ApiVersionsResponse(0, self._offered(), finalized_features=self._features)
+            return _framed(header.correlation_id, offer, version, flexible=False)
         answer = self.answers[kind](request)
         if answer is SILENCE or isinstance(answer, bytes):
             return answer

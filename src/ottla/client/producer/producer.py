@@ -37,7 +37,7 @@ from ottla.client.producer.routes import Route
 from ottla.client.producer.sender import Sender
 from ottla.client.producer.sequences import Sequences
 from ottla.client.producer.topics import Topics
-from ottla.client.producer.transactions import State, Transactions
+from ottla.client.producer.transactions import ABORTED, State, Transactions
 from ottla.client.producer.unplaced import Unplaced
 from ottla.client.settings import PRODUCER, ProducerKeywords, load
 from ottla.client.world import ClientWorld
@@ -118,6 +118,8 @@ class Producer:
         deadline = self._loop.time() + limit
         try:
             if transactions is not None and transactions.state in (State.OPEN, State.FAILED):
+                for topic in list(self._unplaced):
+                    self._give_up(topic, ABORTED)
                 await self._quietly(transactions.abort(deadline))
             elif limit > 0:
                 await self._quietly(self._flushed(deadline))
@@ -262,7 +264,7 @@ class Producer:
     async def abort_transaction(self, seconds: float | None = None) -> None:
         transactions = self._transactional()
         for topic in list(self._unplaced):
-            self._give_up(topic, ClientClosed("the transaction was aborted"))
+            self._give_up(topic, ABORTED)
         await transactions.abort(self._deadline(seconds))
 
     @asynccontextmanager

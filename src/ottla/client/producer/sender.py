@@ -31,10 +31,11 @@ from ottla.client.errors import (
 from ottla.client.producer.accumulator import NO_IDENTITY, Accumulator, PartitionQueue
 from ottla.client.producer.delivery import NO_SEQUENCE, Batch
 from ottla.client.producer.encoding import Form, rows_of, write_batch
+from ottla.client.producer.identity import Identity
+from ottla.client.producer.nodes import Node, Nodes
 from ottla.client.producer.sequences import Sequences
 from ottla.client.producer.topics import Topics
 from ottla.client.retry import Pauses, pause_before
-from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -74,6 +75,11 @@ class Gate(Protocol):
     implicit: bool
     """Whether producing to a partition adds it to the transaction."""
 
+    @property
+    def doom(self) -> ClientError | None:
+        """Why nothing of the transaction is worth sending any more."""
+        ...
+
     def may_leave(self, queue: PartitionQueue) -> bool: ...
 
     def batch_failed(self, failure: ClientError) -> None: ...
@@ -89,26 +95,12 @@ class Counts:
         self.requests = self.repeated = self.expired = self.splits = 0
 
 
-class _Node:
-    """One broker."""
-
-    __slots__ = ("connection", "failures", "flights", "node_id", "not_before", "opening")
-
-    def __init__(self, node_id: int) -> None:
-        self.node_id = node_id
-        self.connection: Connection | None = None
-        self.opening = False
-        self.flights = 0
-        self.failures = 0
-        self.not_before = 0.0
-
-
 class _Flight:
     """One request on its way."""
 
     __slots__ = ("batches", "expires", "node", "request")
 
-    def __init__(self, node: _Node, batches: list[Batch], request: ProduceRequest, expires: float) -> None:
+    def __init__(self, node: Node, batches: list[Batch], request: ProduceRequest, expires: float) -> None:
         self.node = node
         self.batches = batches
         self.request = request
@@ -133,13 +125,13 @@ class Sender:
         self._topics = topics
         self._sending = sending
         self._loop = asyncio.get_running_loop()
-        self._nodes: dict[int, _Node] = {}
+        self._nodes = Nodes(cluster, sending.reconnect, sending.request_seconds, self._node_news)
         self._flights: set[_Flight] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._progress: list[asyncio.Future[None]] = []
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
-        self._asking_identity = False
+        self._identity = Identity(cluster, sequences, sending.transaction_ms, self._identity_news)
         self._next_look = 0.0
 
     # --- for the producer ---------------------------------------------------------------------------------------------
@@ -207,6 +199,8 @@ class Sender:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._nodes.close()
+        await self._identity.close()
         self.tell_progress()
 
     # --- out ----------------------------------------------------------------------------------------------------------
@@ -214,12 +208,12 @@ class Sender:
     def _drain(self) -> None:
         self._scheduled = False
         now = self._loop.time()
-        if self.stopped is not None:
-            self.fail_waiting(self.stopped)
-            return
         self._expire(now)
+        doom = self._doom()
+        if doom is not None:
+            self.fail_waiting(doom)
         if self._sequences.idempotent and self._sequences.identity == NO_IDENTITY:
-            self._learn_identity()
+            self._identity.ask()
         while True:
             self._next_look = float("inf")
             loads = self._collect(now)
@@ -235,12 +229,12 @@ class Sender:
         if self._next_look < float("inf"):
             self._timer = self._loop.call_at(self._next_look, self.wake)
 
-    def _collect(self, now: float) -> dict[_Node, list[Batch]]:
+    def _collect(self, now: float) -> dict[Node, list[Batch]]:
         """The batches that can leave now, at most one a partition and one request a broker."""
         accumulator = self._accumulator
         hurry = self.hurry > 0
-        loads: dict[_Node, list[Batch]] = {}
-        sizes: dict[_Node, int] = {}
+        loads: dict[Node, list[Batch]] = {}
+        sizes: dict[Node, int] = {}
         for queue in list(accumulator.active):
             leaves_at = accumulator.leaves_at(queue, hurry=hurry)
             self._next_look = min(self._next_look, queue.waiting[0].created + accumulator.limits.delivery)
@@ -268,40 +262,30 @@ class Sender:
             loads[node].append(batch)
         return loads
 
-    def _ready_node(self, queue: PartitionQueue, now: float) -> _Node | None:
+    def _ready_node(self, queue: PartitionQueue, now: float) -> Node | None:
         """The broker that leads, if it is connected and takes one more request; what is missing is set in motion."""
         if queue.leader < 0:
             self._topics.want(queue.topic)
             return None
-        node = self._nodes.get(queue.leader)
-        if node is None:
-            node = self._nodes[queue.leader] = _Node(queue.leader)
+        node = self._nodes.node(queue.leader)
         connection = node.connection
         if connection is None or connection.closed:
-            if not node.opening:
-                if node.not_before > now:
-                    self._next_look = min(self._next_look, node.not_before)
-                else:
-                    node.opening = True
-                    self.spawn(self._open(node, queue.topic))
+            self._next_look = min(self._next_look, self._nodes.open(node, queue.topic, now))
             return None
         return node if node.flights < self._sending.in_flight else None
 
-    async def _open(self, node: _Node, topic: str) -> None:
-        try:
-            deadline = self._loop.time() + self._sending.request_seconds
-            node.connection = await self._cluster.connection(node.node_id, deadline)
-            node.failures = 0
-        except ClientError:  # batches wait until their own time is over; perhaps somebody else leads meanwhile
-            node.failures += 1
-            pause = pause_before(node.failures, self._cluster.random, self._sending.reconnect)
-            node.not_before = self._loop.time() + pause
+    def _node_news(self, topic: str | None) -> None:
+        """A broker is there, or cannot be reached: then perhaps somebody else leads the topic meanwhile."""
+        if topic is not None:
             self._topics.want(topic)
-        finally:
-            node.opening = False
-            self.wake()
+        self.wake()
 
-    def _fly(self, node: _Node, batches: list[Batch], now: float) -> None:
+    def _identity_news(self, failure: ClientError | None) -> None:
+        if failure is not None:
+            self.stop(ProducerFailed(failure))
+        self.wake()
+
+    def _fly(self, node: Node, batches: list[Batch], now: float) -> None:
         sound = [batch for batch in batches if self._write(batch)]
         if not sound:
             return
@@ -447,8 +431,9 @@ class Sender:
         if batch.done:
             return
         batch.attempts += 1
-        if self.stopped is not None:
-            self._fail(batch, self.stopped, sure=False)
+        doom = self._doom()
+        if doom is not None:
+            self._fail(batch, doom, sure=False)
         elif not (failure.retriable or anyway) or batch.attempts > self._sending.retries:
             self._fail(batch, failure, sure=False)
         else:
@@ -458,6 +443,9 @@ class Sender:
             self._accumulator.put_back(batch)
             if not anyway:
                 self._topics.want(batch.queue.topic)
+
+    def _doom(self) -> ClientError | None:
+        return self.stopped if self.stopped is not None or self.gate is None else self.gate.doom
 
     def _fail(self, batch: Batch, failure: ClientError, *, sure: bool) -> None:
         """A batch has failed; `sure` says that it was certainly not written."""
@@ -490,35 +478,6 @@ class Sender:
             self._fail(batch, DeliveryTimedOut(what), sure=batch.base_sequence == NO_SEQUENCE)
         if overdue:
             self.tell_progress()
-
-    # --- identity -----------------------------------------------------------------------------------------------------
-
-    def _learn_identity(self) -> None:
-        if not self._asking_identity and not self._sequences.transactional:
-            self._asking_identity = True
-            self.spawn(self._ask_identity())
-
-    async def _ask_identity(self) -> None:
-        """An idempotent producer's id, from any broker; without one nothing leaves, so this goes on until it is."""
-        attempt = 0
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=self._sending.transaction_ms)
-        try:
-            while self._sequences.identity == NO_IDENTITY and self.stopped is None:
-                try:
-                    deadline = self._loop.time() + self._sending.request_seconds
-                    answer = await self._cluster.ask_any(request, InitProducerIdResponse, deadline, highest=5)
-                    if answer.error_code:
-                        raise BrokerError(answer.error_code, "a producer id")
-                    self._sequences.identity = answer.producer_id, answer.producer_epoch
-                except ClientError as failure:
-                    if not failure.retriable:
-                        self.stop(ProducerFailed(failure))
-                        return
-                    attempt += 1
-                    await asyncio.sleep(pause_before(attempt, self._cluster.random, self._cluster.settings.pauses))
-        finally:
-            self._asking_identity = False
-            self.wake()
 
 
 def _end_wait(waiter: "asyncio.Future[None]") -> None:

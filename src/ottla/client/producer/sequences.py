@@ -75,8 +75,8 @@ class Sequences:
         return True
 
     def _restart(self, queue: PartitionQueue) -> None:
-        """Everything that waits is numbered anew, under the next epoch."""
-        if queue.identity == self.identity:
+        """Everything that waits is numbered anew, under the next epoch; a transaction's epoch is its coordinator's."""
+        if queue.identity == self.identity and not self.transactional:
             self.bump()
         for batch in queue.waiting:
             batch.base_sequence = NO_SEQUENCE
@@ -84,7 +84,7 @@ class Sequences:
 
     def _settle_numbers(self, queue: PartitionQueue) -> None:
         gap = queue.unresolved and next_sequence(queue.last_acked, 1) != queue.next_sequence
-        if gap and queue.identity == self.identity:
+        if gap and queue.identity == self.identity and not self.transactional:
             self.bump()
         if queue.identity != self.identity:
             self._begin(queue)

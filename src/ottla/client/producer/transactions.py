@@ -32,6 +32,7 @@ from ottla.client.errors import (
 )
 from ottla.client.groups.vocabulary import GroupMetadata, OffsetAndMetadata
 from ottla.client.producer.accumulator import PartitionQueue
+from ottla.client.producer.identity import LAST_WITHOUT_TWO_PHASES
 from ottla.client.producer.sender import LAST_WITH_EXPLICIT_PARTITIONS, Sender
 from ottla.client.producer.sequences import Sequences
 from ottla.client.retry import any_retriable, pause_before
@@ -59,8 +60,6 @@ _LAST_BEFORE_SECOND_PROTOCOL = 4
 """Of EndTxn and TxnOffsetCommit."""
 _LAST_FOR_CLIENTS = 3
 """Of AddPartitionsToTxn: the versions behind it are for brokers."""
-_LAST_WITHOUT_TWO_PHASES = 5
-"""Of InitProducerId."""
 _FEATURE = "transaction.version"
 
 _FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
@@ -75,6 +74,9 @@ _FATAL = frozenset(
 )
 _NOT_THE_COORDINATOR = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _NOT_OF_THE_GROUP = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
+
+
+ABORTED = TransactionAborted("the transaction was aborted before the record was sent")
 
 
 class State(Enum):
@@ -110,6 +112,7 @@ class Transactions:
         self._adding = False
         self._started = False
         """Whether the coordinator may know of the open transaction."""
+        self._commit_sent = False
 
     # --- the gate -----------------------------------------------------------------------------------------------------
 
@@ -142,6 +145,12 @@ class Transactions:
             return None
         return self.failure if self.state is State.FAILED else Misuse(f"the producer is {self.state.value}")
 
+    @property
+    def doom(self) -> ClientError | None:
+        if self.failure is not None:
+            return self.failure
+        return ABORTED if self.state is State.ABORTING else None
+
     # --- the calls ----------------------------------------------------------------------------------------------------
 
     async def initialise(self, deadline: float) -> None:
@@ -163,13 +172,16 @@ class Transactions:
         if self.failure is not None:
             self.state = State.FAILED
             raise fresh(self.failure)
+        self._commit_sent = True
         await self._end(deadline, committed=True)
 
     async def abort(self, deadline: float) -> None:
         """What is not sent yet fails; what was sent is never seen by who reads committed records only."""
         self._check(State.OPEN, State.FAILED, State.ABORTING, State.COMMITTING)
+        if self._commit_sent:
+            raise Misuse("the transaction may be committed already: call commit_transaction again")
         self.state = State.ABORTING
-        self._sender.fail_waiting(TransactionAborted("the transaction was aborted before the record was sent"))
+        self._sender.fail_waiting(self.failure or ABORTED)
         await self._drained(deadline)
         await self._end(deadline, committed=False)
 
@@ -193,7 +205,7 @@ class Transactions:
             node = await self._coordinator(deadline)
             connection = await self._cluster.connection(node, deadline)
             request = InitProducerIdRequest(self._transactional_id, self._timeout_ms, *identity)
-            answer = await self._ask(request, InitProducerIdResponse, deadline, _LAST_WITHOUT_TWO_PHASES)
+            answer = await self._ask(request, InitProducerIdResponse, deadline, LAST_WITHOUT_TWO_PHASES)
             self._judge(answer.error_code, "the transactional id")
             self.implicit = (
                 connection.features.get(_FEATURE, 0) >= 2
@@ -228,6 +240,7 @@ class Transactions:
                 self._sender.wake()
         finally:
             self._adding = False
+            self._sender.tell_progress()
             self._sender.wake()
 
     async def _add(self, queues: list[PartitionQueue]) -> None:
@@ -277,11 +290,11 @@ class Transactions:
     async def _end(self, deadline: float, *, committed: bool) -> None:
         if self._started:
             await self._retried(lambda: self._ask_end(deadline, committed), deadline)
-            failed = self.failure is not None
-            if failed and not self.implicit:
+            torn = any(queue.restart or queue.unresolved for queue in self._joined)
+            if torn and not self.implicit:
                 # the next epoch: whatever arrives late of this transaction is fenced
                 await self._ask_identity(deadline, self._sequences.identity)
-        self._started = False
+        self._started = self._commit_sent = False
         for queue in self._joined:
             queue.joined = False
         self._joined.clear()
@@ -334,6 +347,7 @@ class Transactions:
             self._fail(failure)
             assert self.failure is not None
             self.state = State.FAILED
+            self._commit_sent = False
             raise fresh(self.failure) from failure
 
     def _judge(self, code: int, subject: str) -> None:
@@ -363,7 +377,7 @@ class Transactions:
             self.failure = TransactionFailed(failure)
             if self.state is State.OPEN:
                 self.state = State.FAILED
-            self._loop.call_soon(self._sender.fail_waiting, self.failure)
+            self._sender.wake()
 
     def _forget_coordinator(self, failure: ClientError) -> None:
         wrong = isinstance(failure, BrokerError) and failure.code in _NOT_THE_COORDINATOR
@@ -388,7 +402,7 @@ class Transactions:
         self._sender.hurry += 1
         self._sender.wake()
         try:
-            while self._sender.busy:
+            while self._sender.busy or self._adding:
                 if self._sender.stopped is not None:
                     raise fresh(self._sender.stopped)
                 if not await self._sender.progress(deadline):
