@@ -13,7 +13,11 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 
 import ottla
 from ottla.base.errors import ErrorCode
+from ottla.client.address import Address
+from ottla.client.cluster import Opener
+from ottla.client.connection import Connection, open_connection
 from ottla.client.producer import Producer, Record
+from ottla.client.world import ClientWorld
 from ottla.errors import BrokerError, ProducerFailed, ProducerFenced, RecordTooLarge, TransactionFailed
 from support.brokers import Broker
 from support.topics import create_topic, records_of, values_of
@@ -111,11 +115,20 @@ async def test_a_table_is_written_row_by_row(broker: Broker, topic: str) -> None
     assert found == {b"k%d" % key: list(range(key, rows, 50)) for key in range(50)}
 
 
+async def open_older(address: Address, deadline: float, *, client_id: str, in_flight: int) -> Connection:
+    """A connection over which a broker seems to know only the first transaction protocol."""
+    connection = await open_connection(address, deadline, client_id=client_id, in_flight=in_flight)
+    connection.features.clear()
+    return connection
+
+
+@pytest.mark.parametrize("opener", [open_connection, open_older])
 async def test_transactions_are_seen_when_they_are_committed_and_never_when_they_are_aborted(
-    broker: Broker, topic: str
+    broker: Broker, topic: str, opener: Opener
 ) -> None:
     create_topic(broker, topic)
-    async with Producer(bootstrap_servers=broker.bootstrap, transactional_id=topic) as producer:
+    world = ClientWorld(opener=opener)
+    async with Producer(bootstrap_servers=broker.bootstrap, transactional_id=topic, world=world) as producer:
         await producer.init_transactions()
         for number in range(5):
             async with producer.transaction():
@@ -134,10 +147,12 @@ async def fail_in_transaction(producer: Producer, topic: str) -> None:
         raise RuntimeError("on purpose")
 
 
-async def test_offsets_are_committed_with_the_transaction(broker: Broker, topic: str) -> None:
+@pytest.mark.parametrize("opener", [open_connection, open_older])
+async def test_offsets_are_committed_with_the_transaction(broker: Broker, topic: str, opener: Opener) -> None:
     create_topic(broker, topic)
     partition = ottla.TopicPartition(topic, 0)
-    async with Producer(bootstrap_servers=broker.bootstrap, transactional_id=topic) as producer:
+    world = ClientWorld(opener=opener)
+    async with Producer(bootstrap_servers=broker.bootstrap, transactional_id=topic, world=world) as producer:
         await producer.init_transactions()
         async with producer.transaction():
             await producer.send_offsets({partition: 7}, f"{topic}-group")
@@ -169,9 +184,13 @@ async def test_who_takes_over_a_transactional_id_fences_its_holder(broker: Broke
     assert committed(broker, topic, 1) == [b"of the second"]
 
 
-async def test_a_transaction_with_a_refused_record_can_only_be_aborted(broker: Broker, topic: str) -> None:
+@pytest.mark.parametrize("opener", [open_connection, open_older])
+async def test_a_transaction_with_a_refused_record_can_only_be_aborted(
+    broker: Broker, topic: str, opener: Opener
+) -> None:
     create_topic(broker, topic, configs={"max.message.bytes": "1000"})
-    async with Producer(bootstrap_servers=broker.bootstrap, transactional_id=topic) as producer:
+    world = ClientWorld(opener=opener)
+    async with Producer(bootstrap_servers=broker.bootstrap, transactional_id=topic, world=world) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
         producer.send(topic, b"good")

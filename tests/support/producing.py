@@ -6,7 +6,7 @@ It enforces sequence numbers per producer id and epoch, so that what lands in `l
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum
 from typing import Any
@@ -112,11 +112,14 @@ class LogBroker:
 
 @asynccontextmanager
 async def producing(
-    log: LogBroker | None = None, partitions: int = 1, **settings: Any
+    log: LogBroker | None = None,
+    partitions: int = 1,
+    versions: Mapping[int, tuple[int, int]] | None = None,
+    **settings: Any,
 ) -> AsyncIterator[tuple[LogBroker, Producer]]:
     """A producer that is started, and the broker it writes to."""
     behaviour = log or LogBroker()
-    async with ScriptedBroker({ProduceRequest: behaviour.produce}) as broker:
+    async with ScriptedBroker({ProduceRequest: behaviour.produce}, versions) as broker:
         behaviour.broker = broker
         host, port = broker.address
         parts = [MetadataResponsePartition(0, number, 1) for number in range(partitions)]

@@ -151,7 +151,11 @@ async def test_records_that_are_refused_fail_and_leave_no_gap_for_those_behind(s
 
 async def test_a_batch_nobody_answers_for_fails_in_time_and_the_next_ones_arrive() -> None:
     acts = [Fault.SILENT_BEFORE] * 4
-    settings = {"request_timeout_ms": 100, "delivery_timeout_ms": 250, "max_in_flight_requests_per_connection": 1}
+    settings: dict[str, Any] = {
+        "request_timeout_ms": 100,
+        "delivery_timeout_ms": 250,
+        "max_in_flight_requests_per_connection": 1,
+    }
     async with producing(LogBroker(acts), **settings) as (log, producer):
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -166,7 +170,11 @@ async def test_a_batch_nobody_answers_for_fails_in_time_and_the_next_ones_arrive
 
 async def test_a_batch_that_was_written_after_all_does_not_disturb_those_behind_it() -> None:
     acts = [Fault.SILENT_AFTER, Fault.SILENT_BEFORE, Fault.SILENT_BEFORE, Fault.SILENT_BEFORE]
-    settings = {"request_timeout_ms": 100, "delivery_timeout_ms": 250, "max_in_flight_requests_per_connection": 1}
+    settings: dict[str, Any] = {
+        "request_timeout_ms": 100,
+        "delivery_timeout_ms": 250,
+        "max_in_flight_requests_per_connection": 1,
+    }
     async with producing(LogBroker(acts), **settings) as (log, producer):
         with pytest.raises(DeliveryTimedOut):
             await producer.send("t", b"unknown")
@@ -376,3 +384,13 @@ async def test_flushing_that_takes_too_long_says_so() -> None:
         log.broker.hang_up()
         await producer.flush()
         assert log.logs[0] == [b"1"]
+
+
+async def test_a_broker_of_kafka_2_1_is_spoken_to_in_its_versions() -> None:
+    old = {0: (0, 7), 3: (0, 7), 18: (0, 2), 22: (0, 1)}
+    async with producing(versions=old) as (log, producer):
+        for number in range(100):
+            await producer.put("t", b"%d" % number)
+        await producer.flush()
+    assert log.logs[0] == NUMBERS[:100]
+    assert log.headers[0][0].producer_id == 77
