@@ -252,7 +252,7 @@ class Consumer:
                 self._polling = False
             held = chunk.held
             turn = held.turn
-            coordination = self._coordination
+            grouped = self._coordination is not None
             now = asyncio.get_running_loop().time
             due = now() + _COORDINATION_SECONDS
             rest = chunk.records[chunk.index : chunk.index + self._max_records]
@@ -260,12 +260,7 @@ class Consumer:
                 chunk.index += 1
                 held.position = record[2] + 1
                 yield record
-                if coordination is not None:
-                    moment = now()
-                    coordination.polled(moment)
-                    if moment >= due:
-                        break
-                if held.turn != turn or held.paused:
+                if held.turn != turn or held.paused or (grouped and now() >= due):
                     break
 
     async def _coordinate(self, deadline: float) -> None:

@@ -10,6 +10,7 @@ serializers write them, big-endian; `int` is Java's Long, `float` its Double.
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from struct import Struct
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from ottla.client.errors import DeserializationFailed, InvalidSetting
 from ottla.client.settings import Settings
 from ottla.records.record import ConsumedRecord
 
+OfBytes = Callable[[bytes], Any]
 _LONG = Struct(">q")
 _INTEGER = Struct(">i")
 _DOUBLE = Struct(">d")
@@ -93,7 +95,8 @@ class Deserialization:
         self.plain = self._key is None and self._value is None
         """Whether records stay as they are."""
 
-    def _made(self, settings: Settings, name: str) -> Callable[[str, bytes], Any] | None:
+    def _made(self, settings: Settings, name: str) -> Callable[[str], OfBytes] | None:
+        """What gives the function of the bytes for a topic; None when bytes stay bytes."""
         given = settings.known(name, settings.get(name), WORDS)
         if given is as_bytes or given is bytes:
             return None
@@ -106,33 +109,36 @@ class Deserialization:
             self._close.append(close)
         deserialize: Callable[[str, bytes], Any] | None = getattr(made, "deserialize", None)
         if deserialize is not None:
-            return deserialize
+            return partial(partial, deserialize)
         if not callable(made):
             allowed = ", ".join(sorted(WORDS))
             raise InvalidSetting(name, f"{name} is no deserializer: give an object, a class, a function or {allowed}")
-        return lambda topic, data: made(data)
+        return lambda topic: made
 
     def read(self, records: list[ConsumedRecord]) -> tuple[list[ConsumedRecord], DeserializationFailed | None]:
-        """The records with objects instead of bytes, up to the first that a deserializer refuses."""
+        """The records of one partition with objects instead of bytes, up to the first that is refused."""
+        if not records:
+            return records, None
         turned: list[ConsumedRecord] = []
-        make = ConsumedRecord._make
-        of_key, of_value = self._key, self._value
+        place = TopicPartition(records[0].topic, records[0].partition)
+        of_key = None if self._key is None else self._key(place.topic)
+        of_value = None if self._value is None else self._value(place.topic)
+        make = tuple.__new__  # `_make` without its checks, which cost as much as the rest
         part = "key"
-        for record in records:
-            topic, number, offset, timestamp, kind, key, value, headers, epoch = record
+        for topic, number, offset, timestamp, kind, key, value, headers, epoch in records:
             try:
                 part = "key"
-                if key is not None and of_key is not None:
-                    key = of_key(topic, key)
+                if of_key is not None and key is not None:
+                    key = of_key(key)
                 part = "value"
-                if value is not None and of_value is not None:
-                    value = of_value(topic, value)
+                if of_value is not None and value is not None:
+                    value = of_value(value)
             except Exception as problem:
-                reason = f"its {part}: {type(problem).__name__}: {problem}"
-                failure = DeserializationFailed(TopicPartition(topic, number), offset, reason)
+                failure = DeserializationFailed(place, offset, f"its {part}: {type(problem).__name__}: {problem}")
                 failure.__cause__ = problem
                 return turned, failure
-            turned.append(make((topic, number, offset, timestamp, kind, key, value, headers, epoch)))
+            fields = (topic, number, offset, timestamp, kind, key, value, headers, epoch)
+            turned.append(make(ConsumedRecord, fields))
         return turned, None
 
     def close(self) -> None:

@@ -66,7 +66,7 @@ class Coordination(Protocol):
         """Leave the group; what was held is revoked."""
 
     def polled(self, now: float) -> None:
-        """The program is alive: it asked for records. Cheap; called for every record of an iteration."""
+        """The program is alive: it asked for records."""
 
     async def poll(self, deadline: float) -> None:
         """Do what only may happen while the program waits: join, sync, listeners, automatic commits.
