@@ -44,6 +44,8 @@ _ANSWERS: Mapping[type[Root], type[Root]] = {
     LeaveGroupRequest: LeaveGroupResponse,
     ConsumerGroupHeartbeatRequest: ConsumerGroupHeartbeatResponse,
 }
+LAST_ANSWER_SECONDS = 5.0
+"""How long a member that leaves waits for the answer to what it asked before: it may be its own name."""
 JOIN_GRACE = 5.0
 """How much longer than the slowest member may take the answer to a join is waited for."""
 
@@ -69,6 +71,8 @@ class GroupCoordination:
         self._nudged = asyncio.Event()
         self._changing: asyncio.Task[None] | None = None
         self._trouble: str | None = None
+        self._asked: Root | None = None
+        self._leaving = False
 
     # --- subscribing --------------------------------------------------------------------------------------------------
 
@@ -107,10 +111,7 @@ class GroupCoordination:
         if member is None:
             return
         await self._finish_change()
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._fall_silent(deadline)
         try:
             await self._give_up_all(member, deadline)
         finally:
@@ -250,7 +251,7 @@ class GroupCoordination:
     async def _run(self, member: Member) -> None:
         """Speak for the member until it is out."""
         told: object = None
-        while True:
+        while not self._leaving:
             self._nudged.clear()
             request = member.step(self._loop.time())
             news = member.failure or member.change
@@ -279,6 +280,7 @@ class GroupCoordination:
         else:
             seconds = min(settings.session, self._cluster.settings.request_seconds)
         deadline = self._loop.time() + seconds
+        self._asked = request
         try:
             answer = await self._link.ask(Lane.MEMBERSHIP, request, _ANSWERS[type(request)], deadline)
         except ClientError as failure:
@@ -290,11 +292,26 @@ class GroupCoordination:
         else:
             self._trouble = None
             member.answered(request, answer, self._loop.time())
+        finally:
+            self._asked = None
         if member.moved:
             member.moved = False
             self._link.lost()
 
     # --- leaving ------------------------------------------------------------------------------------------------------
+
+    async def _fall_silent(self, deadline: float) -> None:
+        """End the tasks. An answer that soon comes is waited for, lest the member be in the group without knowing."""
+        tasks, self._tasks = self._tasks, []
+        asked = self._asked
+        self._leaving = True
+        waits_for_others = isinstance(asked, JoinGroupRequest) and (asked.member_id or asked.group_instance_id)
+        if asked is not None and not waits_for_others:
+            await asyncio.wait(tasks[:1], timeout=min(LAST_ANSWER_SECONDS, max(0.0, deadline - self._loop.time())))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._leaving = False
 
     async def _give_up_all(self, member: Member, deadline: float) -> None:
         owned = member.owned

@@ -58,6 +58,8 @@ class ModernMember(Member):
         self._reported: frozenset[TopicPartition] = frozenset()
         """What the report on its way says of that."""
         self._full = True
+        self._introduced = False
+        """Whether the coordinator may know of this member."""
         self._beat_at = now
         self._target: Mapping[bytes, tuple[int, ...]] | None = None
         """The newest assignment that is not a change yet, by topic ids."""
@@ -146,6 +148,7 @@ class ModernMember(Member):
 
     def _report(self, *, full: bool) -> ConsumerGroupHeartbeatRequest:
         settings = self.settings
+        self._introduced = True
         request = ConsumerGroupHeartbeatRequest(settings.group_id, self._member_id, self._epoch, settings.instance_id)
         if full:
             request.rack_id = settings.rack or None
@@ -168,10 +171,10 @@ class ModernMember(Member):
         return self._farewell(Stage.IDLE)
 
     def _farewell(self, stage: Stage) -> Root | None:
-        told = self._told is not None
+        introduced = self._introduced
         self.stage = stage
         self._forget()
-        if not told:
+        if not introduced:
             return None
         settings = self.settings
         epoch = LEAVING_EPOCH if settings.instance_id is None else LEAVING_FOR_NOW_EPOCH
@@ -252,3 +255,4 @@ class ModernMember(Member):
         self._acknowledged = None
         self._target = None
         self._full = True
+        self._introduced = False
