@@ -14,8 +14,8 @@ FINISH_SECONDS = 45.0
 class Copier:
     """One copying process after another: it is started again whenever it ended, killed or by itself."""
 
-    def __init__(self, bootstrap: str, protocol: str, name: str) -> None:
-        self._command = [sys.executable, copying.__file__, bootstrap, "source", "target", "copiers", protocol, name]
+    def __init__(self, bootstrap: str, protocol: str, name: str, program: str = copying.__file__) -> None:
+        self._command = [sys.executable, program, bootstrap, "source", "target", "copiers", protocol, name]
         self._process: subprocess.Popen[str] | None = None
         self._leave = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)

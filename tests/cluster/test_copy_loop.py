@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from cluster import copying
+from cluster import copying, own_copying
 from cluster.copiers import Copier
 from support.batches import Rec
 from support.brokers import Broker, broker_under_test
@@ -37,8 +38,11 @@ SETTINGS = {
 }
 
 
+@pytest.mark.parametrize("clients", [copying, own_copying], ids=["confluent", "ottla"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_copy_has_each_input_exactly_once_whoever_is_killed(tmp_path: Path, protocol: str) -> None:
+def test_a_copy_has_each_input_exactly_once_whoever_is_killed(
+    tmp_path: Path, protocol: str, clients: ModuleType
+) -> None:
     seed = int(os.environ.get("OTTLA_COPY_SEED", random.randrange(2**32)))
     print(f"OTTLA_COPY_SEED={seed}")
     broker = broker_under_test(tmp_path / "data", SETTINGS).start()
@@ -47,16 +51,16 @@ def test_a_copy_has_each_input_exactly_once_whoever_is_killed(tmp_path: Path, pr
             create_topic(broker, topic, PARTITIONS)
         for partition in range(PARTITIONS):
             fill(broker, "source", [Rec(b"%d" % at, b"k%d" % (at % KEYS)) for at in range(RECORDS)], partition)
-        _check(_copied_under_fire(broker, protocol, random.Random(seed)))
+        _check(_copied_under_fire(broker, protocol, random.Random(seed), str(clients.__file__)))
     finally:
         broker.stop()
 
 
 def _copied_under_fire(
-    broker: Broker, protocol: str, chance: random.Random
+    broker: Broker, protocol: str, chance: random.Random, program: str
 ) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
     """The copy that two copiers made, while they and the broker were killed at random points."""
-    copier = partial(Copier, broker.bootstrap, protocol)
+    copier = partial(Copier, broker.bootstrap, protocol, program=program)
     with copier("copier-1") as first, copier("copier-2") as second:
         copiers = (first, second)
         for kill in range(KILLS):
