@@ -16,7 +16,7 @@ from threading import Event, Thread
 from typing import Any, NamedTuple, TypeVar
 
 from ottla.base.settings.values import BrokerValues
-from ottla.broker.broker import Platform
+from ottla.broker.broker import Broker, Platform
 from ottla.log.files import World
 from ottla.net.connection import Service
 from ottla.net.connections import Connections
@@ -97,6 +97,11 @@ class Life:
         """Whether it is there for others: started, neither ended nor paused."""
         return self.started.done() and not self.ended.done() and not self._doomed and not self.paused
 
+    @property
+    def broker(self) -> Broker:
+        assert self.assembly.broker is not None, "every embedded node is a broker once it has started"
+        return self.assembly.broker
+
     def do(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
@@ -164,8 +169,7 @@ class Life:
                 self._loop, partial(_accept, server.connections, assembly.addresses.controllers[0], server.dispatcher)
             )
         await assembly.start()
-        broker = assembly.broker
-        assert broker is not None, "every embedded node is a broker"
+        broker = self.broker
         service = FaultyService(broker.dispatcher, self._around.faults, self.node_id, self._loop)
         for_clients.start(self._loop, partial(_accept, broker.connections, assembly.addresses.brokers[0], service))
 

@@ -65,8 +65,11 @@ class Network:
             healed, self.healed = self.healed, Future()
             healed.set_result(None)
 
-    def hears(self, one: int, address: tuple[str, int]) -> bool:
-        return frozenset((one, self._places[address])) not in self._cut
+    def hear(self, one: int, other: int) -> bool:
+        return frozenset((one, other)) not in self._cut
+
+    def reaches(self, one: int, address: tuple[str, int]) -> bool:
+        return self.hear(one, self._places[address])
 
 
 class CuttableLinks:
@@ -90,10 +93,10 @@ class _CuttableLink:
 
     async def ask(self, request: Root, answer: type[R], seconds: float, *, highest: int = LATEST) -> R:
         deadline = asyncio.get_running_loop().time() + seconds
-        if not self._network.hears(self._node_id, self._address):
+        if not self._network.reaches(self._node_id, self._address):
             await self._hear_nothing(deadline)
         found = await self._real.ask(request, answer, seconds, highest=highest)
-        if not self._network.hears(self._node_id, self._address):
+        if not self._network.reaches(self._node_id, self._address):
             await self._hear_nothing(deadline)
         return found
 

@@ -10,6 +10,7 @@ import selectors
 import time
 from asyncio.events import _set_running_loop
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context
 from typing import Any, TypeVarTuple
 from weakref import WeakSet
@@ -50,6 +51,7 @@ class SteeredLoop(asyncio.SelectorEventLoop):
     def __init__(self, steered: SteeredTime) -> None:
         self.time = steered.monotonic  # type: ignore[method-assign]
         super().__init__(selectors.DefaultSelector())
+        self.set_debug(False)  # whoever debugs a test's loop does not mean this one
         self._dead = False
         self._opened: WeakSet[asyncio.Transport] = WeakSet()
 
@@ -82,13 +84,9 @@ class SteeredLoop(asyncio.SelectorEventLoop):
         self._dead = True
         for task in asyncio.all_tasks(self):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-            work = task.get_coro()
-            assert work is not None
             _set_running_loop(self)
             try:
-                work.close()
-            except Exception:  # a last wish of the dead
-                continue
+                _let_go(task.get_coro())
             finally:
                 _set_running_loop(None)
         for transport in tuple(self._opened):
@@ -97,3 +95,12 @@ class SteeredLoop(asyncio.SelectorEventLoop):
             # What would close the socket at the loop's next turn; there is none.
             if getattr(transport, "_sock", None) is not None:
                 transport._call_connection_lost(None)  # type: ignore[attr-defined]
+
+
+def _let_go(work: Any) -> None:
+    """End a coroutine and those it was handed, which it may not have come to."""
+    frame = work.cr_frame
+    handed = [] if frame is None else [value for value in frame.f_locals.values() if asyncio.iscoroutine(value)]
+    for each in (work, *handed):
+        with suppress(Exception):  # a last wish of the dead
+            each.close()
