@@ -6,18 +6,18 @@ longer than it takes to make one batch.
 """
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.errors import BadRecord, BufferFull, RecordTooLarge
+from ottla.client.producer.accumulator import Accumulator
 from ottla.client.producer.delivery import Batch
 from ottla.client.producer.routes import Route
+from ottla.client.producer.sender import Sender, Sending
 from ottla.records.column_batches import BadColumns, Encoded, Format, Placement, encode_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from ottla.client.producer.producer import Producer
 
 LARGE_BATCH = 256 * 1024
 """All rows are there already, so nothing is won by small batches."""
@@ -82,26 +82,33 @@ def named(table: "pa.Table | pa.RecordBatch", columns: Columns) -> "pa.Table | p
     return chosen.rename_columns([wanted for wanted, _ in present])
 
 
-async def send_table(
-    producer: "Producer", route: Route, table: "pa.Table | pa.RecordBatch", columns: Columns
-) -> TableDelivery:
+class Means(NamedTuple):
+    """What of a producer a table needs."""
+
+    accumulator: Accumulator
+    sender: Sender
+    sending: Sending
+    now_ms: int
+    block_seconds: float
+    check: Callable[[], None]
+    """Raises when nothing can be sent now."""
+
+
+async def send_table(means: Means, route: Route, table: "pa.Table | pa.RecordBatch", columns: Columns) -> TableDelivery:
     """Hand over every row; returns when the last one is in the buffer."""
-    accumulator, sender, sending = producer._accumulator, producer._sender, producer._sending
+    accumulator, sender, sending = means.accumulator, means.sender, means.sending
+    loop = asyncio.get_running_loop()
     largest = max(accumulator.limits.batch_bytes, min(LARGE_BATCH, accumulator.limits.buffer_bytes // 4))
     form = Format(min(largest, sending.request_bytes), sending.form.compression, sending.form.level)
     keyless = _turns(route)
     batches: list[Batch] = []
     try:
-        encoded = encode_batches(
-            named(table, columns), Placement(route.count, keyless), form, now=producer._clock.now_ms()
-        )
+        encoded = encode_batches(named(table, columns), Placement(route.count, keyless), form, now=means.now_ms)
         for made in encoded:
             if len(made.data) > min(sending.request_bytes, accumulator.limits.buffer_bytes):
                 raise RecordTooLarge(f"row {made.first_row} is larger than max.request.size")
-            await _room(producer, made)
-            batch = accumulator.add_made(
-                route.queues[made.partition], producer._loop.time(), made.data, made.records_count
-            )
+            await _room(means, made)
+            batch = accumulator.add_made(route.queues[made.partition], loop.time(), made.data, made.records_count)
             batches.append(batch)
             sender.wake()
             await asyncio.sleep(0)
@@ -118,10 +125,10 @@ def _turns(route: Route) -> list[int]:
     return available[place:] + available[:place]
 
 
-async def _room(producer: "Producer", made: Encoded) -> None:
-    deadline = producer._loop.time() + producer._block_seconds
-    while producer._accumulator.free < len(made.data):
-        producer._sender.wake()
-        if not await producer._sender.progress(deadline):
-            raise BufferFull(f"no room in buffer.memory for {producer._block_seconds:g} seconds")
-        producer._check_sendable()
+async def _room(means: Means, made: Encoded) -> None:
+    deadline = asyncio.get_running_loop().time() + means.block_seconds
+    while means.accumulator.free < len(made.data):
+        means.sender.wake()
+        if not await means.sender.progress(deadline):
+            raise BufferFull(f"no room in buffer.memory for {means.block_seconds:g} seconds")
+        means.check()

@@ -30,7 +30,7 @@ from ottla.client.errors import (
 from ottla.client.groups.vocabulary import GroupMetadata, OffsetAndMetadata
 from ottla.client.producer import options
 from ottla.client.producer.accumulator import BATCH_OVERHEAD, RECORD_OVERHEAD, Accumulator, PartitionQueue, content_size
-from ottla.client.producer.delivery import Batch, Delivery
+from ottla.client.producer.delivery import Batch, Delivery, Row
 from ottla.client.producer.interceptors import Interceptors
 from ottla.client.producer.record import GivenHeaders, Placed, Record, as_headers
 from ottla.client.producer.routes import Route
@@ -38,7 +38,7 @@ from ottla.client.producer.sender import Sender
 from ottla.client.producer.sequences import Sequences
 from ottla.client.producer.topics import Topics
 from ottla.client.producer.transactions import ABORTED, State, Transactions
-from ottla.client.producer.unplaced import Unplaced
+from ottla.client.producer.unplaced import Lobby
 from ottla.client.settings import PRODUCER, ProducerKeywords, load
 from ottla.client.world import ClientWorld
 from ottla.records.codec import murmur2
@@ -82,7 +82,6 @@ class Producer:
         self._batch_bytes = self._accumulator.limits.batch_bytes - BATCH_OVERHEAD
         self._largest = min(self._sending.request_bytes, self._accumulator.limits.buffer_bytes)
         self._routes: dict[str, Route] = {}
-        self._unplaced: dict[str, Unplaced] = {}
         self._began = False
         self._stopped: ClientError | None = ClientClosed("the producer is not started: use `async with`, or `start`")
         self._transactions: Transactions | None = None
@@ -103,6 +102,8 @@ class Producer:
         idempotent = self.settings.boolean("enable.idempotence")
         self._sequences = Sequences(idempotent=idempotent, transactional=transactional)
         self._sender = Sender(cluster, self._accumulator, self._sequences, self._topics, sending)
+        block = self._block_seconds
+        self._lobby = Lobby(self._accumulator, self._topics, block, self._place, self._never_placed)
         if sending.transactional_id is not None:
             arguments = cluster, self._sender, self._sequences, sending.transactional_id, sending.transaction_ms
             self._transactions = self._sender.gate = Transactions(*arguments)
@@ -118,14 +119,12 @@ class Producer:
         deadline = self._loop.time() + limit
         try:
             if transactions is not None and transactions.state in (State.OPEN, State.FAILED):
-                for topic in list(self._unplaced):
-                    self._give_up(topic, ABORTED)
+                self._lobby.clear(ABORTED)
                 await self._quietly(transactions.abort(deadline))
             elif limit > 0:
                 await self._quietly(self._flushed(deadline))
         finally:
-            for topic in list(self._unplaced):
-                self._give_up(topic, self._stopped)
+            self._lobby.clear(self._stopped)
             await self._topics.close()
             await self._sender.close()
             await cluster.close()
@@ -232,11 +231,14 @@ class Producer:
         Returns when the last row is in the buffer; await what it returns for the places of all. Rows are written as
         they stand: no serializer, interceptor or partitioner of the user's sees them.
         """
-        from ottla.client.producer.arrow import Columns, send_table
+        from ottla.client.producer.arrow import Columns, Means, send_table
 
         columns = Columns(key, value, timestamp, headers, partition)
         self._check_sendable()
-        return await send_table(self, await self._known(topic), table, columns)
+        route = await self._known(topic)
+        now, block = self._clock.now_ms(), self._block_seconds
+        means = Means(self._accumulator, self._sender, self._sending, now, block, self._check_sendable)
+        return await send_table(means, route, table, columns)
 
     # --- transactions -------------------------------------------------------------------------------------------------
 
@@ -263,8 +265,7 @@ class Producer:
 
     async def abort_transaction(self, seconds: float | None = None) -> None:
         transactions = self._transactional()
-        for topic in list(self._unplaced):
-            self._give_up(topic, ABORTED)
+        self._lobby.clear(ABORTED)
         await transactions.abort(self._deadline(seconds))
 
     @asynccontextmanager
@@ -359,7 +360,9 @@ class Producer:
             raise BadRecord(f"a timestamp is milliseconds since 1970, not {timestamp!r}")
         route = self._routes.get(topic)
         if route is None:
-            return self._wait_for_topic(topic, (0, timestamp, key, value, headers), size, partition)
+            if size > self._largest:
+                self._refuse(size)
+            return self._lobby.add(topic, (0, timestamp, key, value, headers), size, partition)
         if partition is not None:
             queue = route.at(partition)
         elif key is not None and route.by_key:
@@ -401,61 +404,22 @@ class Producer:
 
     # --- before the topic is known ------------------------------------------------------------------------------------
 
-    def _wait_for_topic(
-        self, topic: str, row: tuple[int, int, bytes | None, bytes | None, Headers], size: int, partition: int | None
-    ) -> Delivery:
-        if size > self._largest:
-            self._refuse(size)
-        unplaced = self._unplaced.get(topic)
-        if unplaced is None:
-            deadline = self._loop.time() + self._block_seconds
-            timer = self._loop.call_at(deadline, self._give_up, topic, None)
-            unplaced = self._unplaced[topic] = Unplaced(topic, self._loop.time(), timer)
-            self._accumulator.unsettled += 1
-            self._topics.want(topic)
-        self._accumulator.free -= size
-        return unplaced.add(row, size, partition)
+    def _place(self, topic: str, row: Row, partition: int | None) -> Delivery:
+        """A record whose topic is known now goes into a batch."""
+        _, timestamp, key, value, headers = row
+        return self._enqueue(topic, key, value, headers, partition, timestamp)
 
-    def _learned(self) -> None:
-        """There is news of topics."""
-        for topic in list(self._unplaced):
-            route = self._topics.routes.get(topic)
-            failure = self._topics.failures.get(topic)
-            if route is not None:
-                self._place(self._unplaced.pop(topic))
-            elif failure is not None and not failure.retriable:
-                self._give_up(topic, failure)
-        self._sender.tell_progress()
-        self._sender.wake()
-
-    def _place(self, unplaced: Unplaced) -> None:
-        """Records whose topic is known now go into batches, in the order in which they came."""
-        unplaced.timer.cancel()
-        self._accumulator.free += unplaced.batch.size
-        self._accumulator.unsettled -= 1
-        places: list[tuple[Batch, int]] = []
-        for (_, timestamp, key, value, headers), partition in unplaced.records():
-            try:
-                delivery = self._enqueue(unplaced.topic, key, value, headers, partition, timestamp)
-                places.append(delivery.place)
-            except ClientError as failure:
-                places.append((unplaced.failed(timestamp, failure), 0))
-        unplaced.batch.move(places)
-
-    def _give_up(self, topic: str, failure: ClientError | None) -> None:
-        """The topic is not there in time, or never will be: what waits for it fails."""
-        unplaced = self._unplaced.pop(topic)
-        unplaced.timer.cancel()
-        failure = failure or self._topics.failures.get(topic)
-        failure = failure or DeadlineExceeded(f"topic {topic!r} is not known after {self._block_seconds:g} seconds")
-        self._topics.forget(topic)
-        self._accumulator.free += unplaced.batch.size
-        self._accumulator.unsettled -= 1
-        self._sender.counts.failed += len(unplaced.batch.rows)
-        unplaced.batch.fail(failure)
+    def _never_placed(self, failure: ClientError, count: int) -> None:
+        self._sender.counts.failed += count
         if self._transactions is not None:
             self._transactions.batch_failed(failure)
         self._sender.tell_progress()
+
+    def _learned(self) -> None:
+        """There is news of topics."""
+        self._lobby.learned()
+        self._sender.tell_progress()
+        self._sender.wake()
 
     async def _known(self, topic: str) -> Route:
         """The topic, asked for if need be."""
