@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import BrokerError, CommitFailed, MemberFenced
+from ottla.client.groups.assignors import Assignor, GroupMember
 from ottla.client.groups.vocabulary import BrokerPattern, OffsetAndMetadata
 from support.brokers import Broker, broker_under_test
 from support.group_program import SECONDS, GroupProgram, eventually, shared
@@ -350,3 +351,30 @@ async def test_a_poll_that_is_cancelled_in_the_middle_of_a_change_loses_nothing_
         await asyncio.sleep(0.01)
     assert listener.told == [("assigned", {0, 1})]
     assert len(program.held) == 2
+
+
+async def test_an_assignor_of_the_programs_own_decides_and_its_errors_reach_the_program(
+    members: AsyncExitStack, broker: Broker, topic: str
+) -> None:
+    class Greedy(Assignor):
+        """Everything to the first."""
+
+        name = "greedy"
+        fail = False
+
+        def assign(self, group: Sequence[GroupMember], counts: Mapping[str, int]) -> dict[str, list[TopicPartition]]:
+            if self.fail:
+                raise ValueError("the assignor's own")
+            first, *others = sorted(member.member_id for member in group)
+            every = [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
+            return {first: every, **{other: [] for other in others}}
+
+    create_topic(broker, topic, 3)
+    assignor = Greedy()
+    start = Programs(members, broker, topic, {"partition_assignment_strategy": [assignor]})
+    program = await start()
+    await eventually(lambda: len(program.held) == 3, "everything")
+    assignor.fail = True
+    await start()
+    await eventually(lambda: program.failure is not None, "the assignor's error in the program")
+    assert str(program.failure) == "the assignor's own"

@@ -54,7 +54,9 @@ class Commits:
         positions = self._holder.positions()
         chosen = {each: position for each, position in positions.items() if partitions is None or each in partitions}
         try:
-            await self.commit(chosen, deadline)
+            await self.settle(deadline)
+            await self._offsets.commit(chosen, deadline, await_topics=False)
+            self._holder.committed_offsets(chosen)
         except ClientError as failure:
             logger.warning("the last automatic commit failed, some records will be read again: %s", failure)
 

@@ -10,7 +10,7 @@ while a change waits. See `seam.Coordination` for the face.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from inspect import isawaitable
 from re import Pattern
 
@@ -73,6 +73,7 @@ class GroupCoordination:
         self._trouble: str | None = None
         self._asked: Root | None = None
         self._leaving = False
+        self._broken: Exception | None = None
 
     # --- subscribing --------------------------------------------------------------------------------------------------
 
@@ -82,7 +83,7 @@ class GroupCoordination:
         pattern = topics if isinstance(topics, Pattern) else None
         if self._member is None:
             self._member = self._new_member()
-            self._tasks = [self._loop.create_task(self._run(self._member))]
+            self._tasks = [self._loop.create_task(self._guarded(self._run(self._member)))]
         if isinstance(topics, BrokerPattern):
             self._subscribe(self._member, frozenset(), topics.text)
         elif not isinstance(topics, Pattern):
@@ -90,7 +91,7 @@ class GroupCoordination:
         if len(self._tasks) > 1:
             self._tasks.pop().cancel()
         self._watch = TopicWatch(self._cluster, self._settings, self._member, pattern, self._nudge)
-        self._tasks.append(self._loop.create_task(self._watch.run()))
+        self._tasks.append(self._loop.create_task(self._guarded(self._watch.run())))
         self._nudge()
 
     def _subscribe(self, member: Member, topics: frozenset[str], pattern: str | None) -> None:
@@ -115,7 +116,7 @@ class GroupCoordination:
         try:
             await self._give_up_all(member, deadline)
         finally:
-            self._member = self._watch = self._listener = None
+            self._member = self._watch = self._listener = self._broken = None
             await self._leave(member, deadline)
 
     async def close(self, deadline: float) -> None:
@@ -149,6 +150,8 @@ class GroupCoordination:
         while member.change is not None and member is self._member:
             self._changing = self._loop.create_task(self._carry_out(member))
             await self._finish_change()
+        if self._broken is not None:
+            raise self._broken
         if member.failure is not None:
             raise self._fatal(member.failure)
 
@@ -247,6 +250,14 @@ class GroupCoordination:
 
     def _soon(self) -> float:
         return self._cluster.deadline(self._cluster.settings.request_seconds)
+
+    async def _guarded(self, work: Coroutine[None, None, None]) -> None:
+        """What goes wrong in the program's own assignor is for the program to hear."""
+        try:
+            await work
+        except Exception as problem:
+            self._broken = problem
+            self._holder.wake()
 
     async def _run(self, member: Member) -> None:
         """Speak for the member until it is out."""

@@ -22,6 +22,7 @@ from ottla.client.errors import (
 from ottla.client.groups.assignors import by_topic
 from ottla.client.groups.member import ELSEWHERE
 from ottla.client.groups.vocabulary import GroupMetadata, OffsetAndMetadata
+from ottla.client.retry import unless_missing
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -57,13 +58,21 @@ class GroupOffsets:
 
     # --- commits ---
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float) -> None:
-        """Again and again until it is done, is refused for good, or time is over."""
+    async def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float, *, await_topics: bool = True
+    ) -> None:
+        """Again and again until it is done, is refused for good, or time is over.
+
+        A coordinator may not have heard yet of a topic that is read already; `await_topics` is for who has the time.
+        """
 
         async def once() -> None:
             await self.commit_once(offsets, deadline)
 
-        await self._cluster.retry(once, deadline, _worth_another_try)
+        def worth_another_try(failure: ClientError) -> bool:
+            return _worth_another_try(failure) and (await_topics or unless_missing(failure))
+
+        await self._cluster.retry(once, deadline, worth_another_try)
 
     async def commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float) -> None:
         if not offsets:

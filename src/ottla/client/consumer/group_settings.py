@@ -47,6 +47,7 @@ class GroupSettings(NamedTuple):
             heartbeat=settings.seconds("heartbeat.interval.ms"),
             poll_interval=settings.seconds("max.poll.interval.ms"),
             retry=settings.seconds("retry.backoff.ms"),
+            longest_retry=settings.seconds("retry.backoff.max.ms"),
         )
         every = settings.seconds("auto.commit.interval.ms")
         return cls(

@@ -44,6 +44,8 @@ class Member:
         self._doing = False
         self._lose_next = False
         self._not_before = now
+        self._pauses = 0
+        """How many there were since something last went well."""
         self._polled_at = now
 
     # --- what the protocols give ---
@@ -117,10 +119,13 @@ class Member:
 
     def answered(self, request: Root, answer: Root, now: float) -> None:
         self._asking = False
+        pauses = self._pauses
         try:
             self.take(request, answer, now)
         except Failed as failure:
             self.failure = failure
+        if pauses == self._pauses:
+            self._pauses = 0
 
     def failed(self, request: Root, now: float) -> None:
         """No answer came; the coordinator may be gone."""
@@ -138,7 +143,8 @@ class Member:
         return True
 
     def pause(self, now: float) -> None:
-        self._not_before = now + self.settings.retry
+        self._not_before = now + min(self.settings.longest_retry, self.settings.retry * 2.0 ** min(self._pauses, 16))
+        self._pauses += 1
 
     # --- polls ---
 

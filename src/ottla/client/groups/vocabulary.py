@@ -49,7 +49,8 @@ class MemberSettings(NamedTuple):
     poll_interval: float = 300.0
     """A member that asks for nothing this long leaves; also how long others wait for it in a rebalance."""
     retry: float = 0.1
-    """The pause before something that failed is tried again."""
+    """The first pause before something that failed is tried again; each is twice the one before."""
+    longest_retry: float = 1.0
 
 
 class Change(NamedTuple):
