@@ -1,0 +1,84 @@
+"""Consumers that share a topic while members come and go: what is read and committed, record by record."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+import ottla
+from support.brokers import Broker, broker_under_test
+from support.group_program import eventually
+from support.topics import create_topic
+
+PARTITIONS = 8
+RECORDS = 6_000
+EVERY: list[dict[str, Any]] = [
+    *({"partition_assignment_strategy": name} for name in ("range", "sticky", "cooperative-sticky")),
+    {"group_protocol": "consumer"},
+]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One that wants frequent reports."""
+    settings = {
+        "group.min.session.timeout.ms": "500",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.heartbeat.interval.ms": "200",
+    }
+    with broker_under_test(tmp_path_factory.mktemp("reading") / "data", settings) as running:
+        yield running
+
+
+class Reader:
+    """A consumer in a task of its own; leaves when told to."""
+
+    def __init__(self, broker: Broker, topic: str, read: list[int], settings: dict[str, Any]) -> None:
+        quick = {} if "group_protocol" in settings else {"heartbeat_interval_ms": 100, "session_timeout_ms": 6_000}
+        self._settings = {"bootstrap_servers": broker.bootstrap, "auto_offset_reset": "earliest", **quick, **settings}
+        self._topic = topic
+        self._read = read
+        self._leave = False
+        self.task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        async with ottla.Consumer(self._topic, group_id=self._topic, max_poll_records=20, **self._settings) as consumer:
+            while not self._leave:
+                for record in await consumer.poll(0.05):
+                    assert record.value is not None
+                    self._read.append(int(record.value))
+                await asyncio.sleep(0.002)
+
+    async def leave(self) -> None:
+        self._leave = True
+        await self.task
+
+
+@pytest.mark.parametrize("settings", EVERY, ids=lambda one: one.get("partition_assignment_strategy", "consumer"))
+async def test_members_that_come_and_leave_read_every_record_once(
+    broker: Broker, topic: str, settings: dict[str, Any]
+) -> None:
+    create_topic(broker, topic, PARTITIONS)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(RECORDS):
+        producer.produce(topic, str(number), partition=number % PARTITIONS)
+    assert producer.flush(20) == 0
+    chance = random.Random(4)
+    read: list[int] = []
+    readers = [Reader(broker, topic, read, settings)]
+    while len(set(read)) < RECORDS * 2 // 3:
+        aim = min(len(read) + 300, RECORDS * 2 // 3)
+        await eventually(lambda aim=aim: len(read) >= aim, f"{aim} records", 30)  # type: ignore[misc]
+        if len(readers) < 2 or (len(readers) < 5 and chance.random() < 0.6):
+            readers.append(Reader(broker, topic, read, settings))
+        else:
+            await readers.pop(chance.randrange(len(readers))).leave()
+    await eventually(lambda: len(set(read)) == RECORDS, "all records", 30)
+    for reader in readers:
+        await reader.leave()
+    assert sorted(read) == list(range(RECORDS))
