@@ -5,6 +5,8 @@ Owns: labels, targets, the shape of the table. Never knows: how a number came ab
 
 from typing import Any, NamedTuple
 
+from bench import clients
+
 
 class Row(NamedTuple):
     """One line of the comparison; a target reads "ottla ÷ Kafka is at least (at most) this"."""
@@ -111,6 +113,8 @@ def markdown(results: dict[str, Any]) -> str:
         parts.append(comparison(results))
     if "scaling" in results:
         parts.append(growth(results["scaling"]))
+    if "clients" in results:
+        parts.append("## Python clients on the same ottla broker\n\n" + clients.table(results["clients"]))
     return "\n\n".join(parts) + "\n"
 
 
