@@ -126,7 +126,7 @@ class Sender:
         self._sending = sending
         self._loop = asyncio.get_running_loop()
         self._nodes = Nodes(cluster, sending.reconnect, sending.request_seconds, self._node_news)
-        self._flights: set[_Flight] = set()
+        self._flights: dict[_Flight, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._progress: list[asyncio.Future[None]] = []
         self._scheduled = False
@@ -292,7 +292,7 @@ class Sender:
         request = self._request(sound)
         expires = min(batch.created for batch in sound) + self._accumulator.limits.delivery
         flight = _Flight(node, sound, request, max(expires, now))
-        self._flights.add(flight)
+        self._flights[flight] = None
         node.flights += 1
         self.counts.requests += 1
         connection = node.connection
@@ -372,7 +372,7 @@ class Sender:
         self.wake()
 
     def _end_flight(self, flight: _Flight) -> None:
-        self._flights.discard(flight)
+        del self._flights[flight]
         flight.node.flights -= 1
         for batch in flight.batches:
             batch.queue.flying.remove(batch)

@@ -107,8 +107,8 @@ class Transactions:
         self._timeout_ms = timeout_ms
         self._loop = asyncio.get_running_loop()
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
-        self._joined: set[PartitionQueue] = set()
-        self._joining: set[PartitionQueue] = set()
+        self._joined: dict[PartitionQueue, None] = {}
+        self._joining: dict[PartitionQueue, None] = {}
         self._adding = False
         self._started = False
         """Whether the coordinator may know of the open transaction."""
@@ -122,7 +122,7 @@ class Transactions:
         if self.implicit:
             self._join(queue)
             return True
-        self._joining.add(queue)
+        self._joining[queue] = None
         if not self._adding:
             self._adding = True
             self._sender.spawn(self._add_partitions())
@@ -235,7 +235,7 @@ class Transactions:
                     continue
                 attempt = 0
                 for queue in queues:
-                    self._joining.discard(queue)
+                    self._joining.pop(queue, None)
                     self._join(queue)
                 self._sender.wake()
         finally:
@@ -386,7 +386,7 @@ class Transactions:
 
     def _join(self, queue: PartitionQueue) -> None:
         queue.joined = True
-        self._joined.add(queue)
+        self._joined[queue] = None
         self._started = True
 
     def _check(self, *states: State) -> None:
