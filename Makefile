@@ -33,8 +33,8 @@ unit: $(VENV)/.installed-dev ## unit and property tests; the record codec also i
 	@echo "== unit, property and simulation tests"; $(BIN)/pytest -q tests/unit tests/property tests/sim
 	@echo "== the record codec without its compiled twin"; OTTLA_PURE_PYTHON=1 $(BIN)/pytest -q tests/unit/records
 
-clients: $(VENV)/.installed-dev $(VENV)/.packages ## real clients over real sockets
-	@echo "== clients"; $(BIN)/pytest -q tests/clients
+clients: $(VENV)/.installed-dev $(VENV)/.packages ## real clients over real sockets, and the test kit that gives users a broker
+	@echo "== clients"; $(BIN)/pytest -q tests/clients tests/testing
 
 oracle: $(VENV)/.installed-dev $(VENV)/.packages ## the same requests to ottla and to a real Kafka
 	@echo "== oracle"; $(BIN)/pytest -q tests/oracle

@@ -10,6 +10,7 @@ from ottla.base.errors import ErrorCode
 from ottla.wire.apis import FETCH
 from ottla.wire.schema import Field, Message, Root
 
+_ERRORS = ("error_code", "partition_error_code")
 _SAME = (
     ("partition_index", "partition", "index"),
     ("name", "topic", "topic_name"),
@@ -29,7 +30,7 @@ def failed_answer(request: Root, kind: type[Root], version: int, error: ErrorCod
 
 
 def _has_error(kind: type[Message], version: int) -> bool:
-    return any(field.name == "error_code" for field in _fields(kind, version))
+    return any(field.name in _ERRORS for field in _fields(kind, version))
 
 
 def _fields(kind: type[Message], version: int) -> list[Field]:
@@ -50,8 +51,7 @@ def _fill(answer: Message, request: Message, version: int, error: ErrorCode) -> 
 
 def _can_fail(kind: type[Message], version: int) -> bool:
     return any(
-        field.name == "error_code"
-        or (field.array and not isinstance(field.kind, str) and _can_fail(field.kind, version))
+        field.name in _ERRORS or (field.array and not isinstance(field.kind, str) and _can_fail(field.kind, version))
         for field in _fields(kind, version)
     )
 
@@ -68,7 +68,7 @@ def _element(kind: type[Message], asked: Any, version: int, error: ErrorCode) ->
     made = kind()
     fields = _fields(kind, version)
     for field in fields:
-        if field.name == "error_code":
+        if field.name in _ERRORS:
             setattr(made, field.name, int(error))
         elif not field.array and isinstance(asked, Message):
             for name in _names(field.name):
@@ -76,7 +76,7 @@ def _element(kind: type[Message], asked: Any, version: int, error: ErrorCode) ->
                     setattr(made, field.name, getattr(asked, name))
                     break
     if not isinstance(asked, Message):
-        first = next(field for field in fields if field.name != "error_code" and field.kind in _kinds_of(asked))
+        first = next(field for field in fields if field.name not in _ERRORS and field.kind in _kinds_of(asked))
         setattr(made, first.name, asked)
     elif not _has_error(kind, version):
         _fill(made, asked, version, error)
