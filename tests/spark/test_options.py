@@ -78,9 +78,7 @@ def test_a_path_needs_neither_topic_nor_address() -> None:
     assert parse_source({"path": "/data"}, streaming=False).path == "/data"
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("1500", 1.5), ("500ms", 0.5), ("30s", 30), ("15m", 900), ("2 h", 7200)]
-)
+@pytest.mark.parametrize(("text", "seconds"), [("1500", 1.5), ("500ms", 0.5), ("30s", 30), ("15m", 900), ("2 h", 7200)])
 def test_times_are_written_as_in_spark(text: str, seconds: float) -> None:
     options = parse_source({**SERVERS, "subscribe": "a", "maxTriggerDelay": text}, streaming=True)
     assert options.limits.max_delay == pytest.approx(seconds)

@@ -10,10 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.records.columns import HEADERS_TYPE, ColumnReader
+from ottla.records.columns import ColumnReader
 
 SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 SCHEMA_WITH_HEADERS = SCHEMA + ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+
+_HEADER = [pa.field("key", pa.string()), pa.field("value", pa.binary())]
+_HEADERS = pa.list_(pa.field("element", pa.struct(_HEADER)))
 
 ROWS_AT_ONCE = 64 * 1024
 BYTES_AT_ONCE = 8 * 1024 * 1024
@@ -43,4 +46,5 @@ class Gathering:
 def _none_for_empty(lists: pa.Array) -> pa.Array:
     """Spark's Kafka source has null where a record has no headers."""
     empty = pc.equal(pc.list_value_length(lists), 0)
-    return pa.ListArray.from_arrays(lists.offsets, lists.values, type=HEADERS_TYPE, mask=empty)
+    pairs = pa.StructArray.from_arrays(lists.values.flatten(), fields=_HEADER)
+    return pa.ListArray.from_arrays(lists.offsets, pairs, type=_HEADERS, mask=empty)

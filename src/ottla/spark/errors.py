@@ -10,3 +10,7 @@ class DataLoss(Exception):
 
     def __str__(self) -> str:
         return f"{self.args[0]}. Set failOnDataLoss=false to go on without those records."
+
+
+class BadRows(ValueError):
+    """Rows that cannot be written."""

@@ -29,6 +29,7 @@ from ottla.spark.positions import Offsets
 
 _PORTION = 4 * 1024 * 1024
 _SET_ASIDE = 1024
+_INTERNAL = "__"
 
 
 class AbortedSpan(NamedTuple):
@@ -47,7 +48,7 @@ class Extent(NamedTuple):
 
 
 def find_partitions(path: str, topics: Topics) -> dict[TopicPartition, Path]:
-    """The chosen partitions of a data directory; without a choice, all."""
+    """The chosen partitions of a data directory; without a choice, all but internal ones."""
     root = Path(path)
     if not root.is_dir():
         raise BadOption(f"path cannot be {path!r}: it is no directory")
@@ -66,7 +67,7 @@ def _chosen(partition: TopicPartition, topics: Topics) -> bool:
         return partition in topics.assigned
     if topics.pattern:
         return re.fullmatch(topics.pattern, partition.topic) is not None
-    return not topics.names or partition.topic in topics.names
+    return partition.topic in topics.names if topics.names else not partition.topic.startswith(_INTERNAL)
 
 
 def survey(directory: Path, committed_only: bool) -> Extent:

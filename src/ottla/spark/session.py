@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from ottla.client.blocking.background import Background, use
 from ottla.client.cluster import Cluster, ClusterSettings
 from ottla.client.settings import ClientKind, Settings, load
+from ottla.runtime.world import RealClock
 
 T = TypeVar("T")
 
@@ -23,6 +24,7 @@ class Session:
 
     def __init__(self, kind: ClientKind, settings: Mapping[str, str]) -> None:
         self.settings: Settings = load(kind, settings, {})
+        self._clock = RealClock()
         self._background: Background = use()
         self.cluster: Cluster = self._background.run(self._begin())
 
@@ -41,6 +43,9 @@ class Session:
     def time(self) -> float:
         """Seconds that only ever go forward."""
         return self._background.loop.time()
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """What the coroutine returns, waited for."""

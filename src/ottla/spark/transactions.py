@@ -1,0 +1,136 @@
+"""Transactions that one process begins and another ends.
+
+Owns: the exchanges with a transaction's coordinator, and what its answers mean for somebody who may ask again after a
+crash. Never knows: rows, journals, who decides. Invariants: a transaction is ended in the generation of the protocol in
+which it was begun; ending one again is harmless; what is `LOST` was not committed and never will be.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import NamedTuple, TypeVar
+
+from ottla.base.errors import ErrorCode
+from ottla.base.vocabulary import TopicPartition
+from ottla.client.cluster import Cluster
+from ottla.client.coordinators import CoordinatorKind, find_coordinator
+from ottla.client.errors import BrokerError, known_code
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.produce import ProduceRequest
+from ottla.wire.schema import LATEST, Root
+
+R = TypeVar("R", bound=Root)
+
+_LAST_WITHOUT_TWO_PHASES = 5
+_LAST_FOR_CLIENTS = 3
+_LAST_OF_FIRST_PROTOCOL = 4
+LAST_WITH_EXPLICIT_PARTITIONS = 11
+"""Of Produce."""
+
+_LOST = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+
+
+class Identity(NamedTuple):
+    """Who writes a transaction; whoever knows it can end the transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    second_protocol: bool
+    """Brokers add partitions by themselves, and every transaction has an epoch of its own (KIP-890)."""
+
+
+class Ending(Enum):
+    """What became of it."""
+
+    DONE = "done"
+    LOST = "lost"
+
+
+async def init(cluster: Cluster, transactional_id: str, timeout_ms: int, deadline: float) -> Identity:
+    """Become the one who writes under this id: whatever was open under it is aborted, whoever wrote it is fenced."""
+
+    async def ask() -> Identity:
+        await _learn(cluster, deadline)
+        node = await find_coordinator(cluster, CoordinatorKind.TRANSACTION, transactional_id, deadline)
+        connection = await cluster.connection(node, deadline)
+        request = InitProducerIdRequest(transactional_id, timeout_ms)
+        answer = await cluster.ask_node(
+            node, request, InitProducerIdResponse, deadline, highest=_LAST_WITHOUT_TWO_PHASES
+        )
+        _refuse(answer.error_code, transactional_id)
+        second = (
+            connection.features.get("transaction.version", 0) >= 2
+            and connection.version_for(EndTxnRequest) > _LAST_OF_FIRST_PROTOCOL
+            and connection.version_for(ProduceRequest) > LAST_WITH_EXPLICIT_PARTITIONS
+        )
+        return Identity(transactional_id, answer.producer_id, answer.producer_epoch, second)
+
+    return await cluster.retry(ask, deadline)
+
+
+async def add(cluster: Cluster, identity: Identity, partitions: Iterable[TopicPartition], deadline: float) -> None:
+    """Name partitions before they are written to; the second protocol needs no such call."""
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=identity.transactional_id,
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name, numbers) for name, numbers in topics.items()],
+    )
+
+    async def ask() -> None:
+        answer = await _ask(cluster, identity, request, AddPartitionsToTxnResponse, deadline, _LAST_FOR_CLIENTS)
+        for topic in answer.results_by_topic_v3_and_below:
+            for part in topic.results_by_partition:
+                _refuse(part.partition_error_code, f"{topic.name}-{part.partition_index}")
+
+    await cluster.retry(ask, deadline)
+
+
+async def end(cluster: Cluster, identity: Identity, committed: bool, deadline: float) -> Ending:
+    """End a transaction that somebody began, once or again."""
+    request = EndTxnRequest(identity.transactional_id, identity.producer_id, identity.producer_epoch, committed)
+    highest = LATEST if identity.second_protocol else _LAST_OF_FIRST_PROTOCOL
+
+    async def ask() -> Ending:
+        answer = await _ask(cluster, identity, request, EndTxnResponse, deadline, highest)
+        if known_code(answer.error_code) in _LOST:
+            return Ending.LOST
+        _refuse(answer.error_code, identity.transactional_id)
+        return Ending.DONE
+
+    return await cluster.retry(ask, deadline)
+
+
+async def _ask(
+    cluster: Cluster, identity: Identity, request: Root, answer: type[R], deadline: float, highest: int
+) -> R:
+    await _learn(cluster, deadline)
+    node = await find_coordinator(cluster, CoordinatorKind.TRANSACTION, identity.transactional_id, deadline)
+    return await cluster.ask_node(node, request, answer, deadline, highest=highest)
+
+
+async def _learn(cluster: Cluster, deadline: float) -> None:
+    if not cluster.brokers:
+        await cluster.connect(deadline)
+
+
+def _refuse(code: int, subject: str) -> None:
+    if code:
+        raise BrokerError(code, f"transaction {subject}")

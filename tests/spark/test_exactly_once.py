@@ -1,0 +1,191 @@
+"""The protocol of the exactly-once sink, without Spark: batches whose drivers die at each step, run again."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ottla.spark import sink
+from ottla.spark.batch_reader import BatchReader, RangePartition
+from ottla.spark.journal import Superseded
+from ottla.spark.options import parse_source
+from ottla.spark.sink import ExactStreamWriter, Task, Written
+from ottla.spark.sink_options import parse_sink
+from support.brokers import Broker
+from support.topics import create_topic
+
+QUERY = "9a1b"
+
+
+def committed_values(broker: Broker, topic: str) -> list[str]:
+    """What a reader of committed records sees, in order of value."""
+    options = {
+        "bootstrap.servers": f"{broker.host}:{broker.port}",
+        "subscribe": topic,
+        "isolation.level": "read_committed",
+    }
+    reader = BatchReader(parse_source(options, streaming=False))
+    values: list[str] = []
+    for part in reader.partitions():
+        assert isinstance(part, RangePartition)
+        for batch in reader.read(part):
+            values += [value.decode() for value in batch.column("value").to_pylist()]
+    return sorted(values)
+
+
+class Killed(BaseException):
+    """The driver's process ended here."""
+
+
+class Run:
+    """A query's sink, batch by batch, as Spark drives it."""
+
+    def __init__(self, broker: Broker, topic: str) -> None:
+        options = {
+            "kafka.bootstrap.servers": f"{broker.host}:{broker.port}",
+            "topic": topic,
+            "checkpointLocation": f"/checkpoints/{topic}",
+        }
+        self._options = parse_sink(options, {"value": "string"}, streaming=True)
+
+    def tasks(self, batch: int, rows: list[list[str]]) -> list[Written]:
+        """A batch up to its commit."""
+        shipped = pickle.dumps(ExactStreamWriter(self._options))
+        messages = []
+        for number, values in enumerate(rows):
+            columns = pa.record_batch({"value": pa.array(values, pa.string())})
+            writer: ExactStreamWriter = pickle.loads(shipped)
+            messages.append(writer.write_task(Task(QUERY, batch, number, 0), iter([columns])))
+        return messages
+
+    def commit(self, batch: int, messages: list[Written]) -> None:
+        ExactStreamWriter(self._options).commit(list(messages), batch)
+
+    def batch(self, batch: int, rows: list[list[str]]) -> None:
+        self.commit(batch, self.tasks(batch, rows))
+
+
+@pytest.fixture
+def run(broker: Broker) -> Callable[[str], Run]:
+    def begin(topic: str) -> Run:
+        create_topic(broker, topic, 2)
+        return Run(broker, topic)
+
+    return begin
+
+
+def test_batches_are_committed_one_after_another(broker: Broker, run: Callable[[str], Run]) -> None:
+    query = run("sink-plain")
+    query.batch(0, [["a", "b"], ["c"], []])
+    query.batch(1, [["d"], [], ["e"]])
+    query.batch(2, [[], [], []])
+    query.batch(3, [["f"], [], []])
+    assert committed_values(broker, "sink-plain") == ["a", "b", "c", "d", "e", "f"]
+
+
+def test_rows_are_invisible_until_the_batch_is_decided(broker: Broker, run: Callable[[str], Run]) -> None:
+    query = run("sink-open")
+    messages = query.tasks(0, [["a"], ["b"]])
+    assert committed_values(broker, "sink-open") == []
+    query.commit(0, messages)
+    assert committed_values(broker, "sink-open") == ["a", "b"]
+
+
+def test_a_driver_killed_before_the_decision_leaves_nothing(broker: Broker, run: Callable[[str], Run]) -> None:
+    query = run("sink-before")
+    query.tasks(0, [["a"], ["b"]])
+    query.batch(0, [["a"], ["b"]])
+    assert committed_values(broker, "sink-before") == ["a", "b"]
+
+
+def test_a_driver_killed_after_the_decision_has_its_batch_finished(
+    broker: Broker, run: Callable[[str], Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = run("sink-after")
+    messages = query.tasks(0, [["a"], ["b"]])
+    with monkeypatch.context() as patch:
+        patch.setattr(sink, "_end", killed_instead)
+        with pytest.raises(Killed):
+            query.commit(0, messages)
+    again = query.tasks(0, [["b"], ["a"]])  # another order: what was decided counts
+    assert committed_values(broker, "sink-after") == ["a", "b"]
+    query.commit(0, again)
+    query.batch(1, [["c"], []])
+    assert committed_values(broker, "sink-after") == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("ended", [1, 2])
+def test_a_driver_killed_between_two_ends_has_its_batch_finished(
+    broker: Broker, run: Callable[[str], Run], monkeypatch: pytest.MonkeyPatch, ended: int
+) -> None:
+    topic = f"sink-between-{ended}"
+    query = run(topic)
+    messages = query.tasks(0, [["a"], ["b"], ["c"]])
+    real_end = sink.transactions.end
+    calls = iter(range(10))
+
+    async def end_some(*arguments: Any) -> Any:
+        if next(calls) >= ended:
+            raise Killed
+        return await real_end(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sink.transactions, "end", end_some)
+        with pytest.raises(Killed):
+            query.commit(0, messages)
+    query.batch(0, [["a"], ["b"], ["c"]])
+    assert committed_values(broker, topic) == ["a", "b", "c"]
+
+
+def test_a_driver_that_was_replaced_cannot_decide(broker: Broker, run: Callable[[str], Run]) -> None:
+    query = run("sink-zombie")
+    stale = query.tasks(0, [["a"], ["b"]])
+    fresh = query.tasks(0, [["a"], ["b"]])
+    with pytest.raises(Superseded):
+        query.commit(0, stale)
+    query.commit(0, fresh)
+    assert committed_values(broker, "sink-zombie") == ["a", "b"]
+
+
+def test_a_decided_transaction_that_was_aborted_is_written_again_and_no_other(
+    broker: Broker, run: Callable[[str], Run]
+) -> None:
+    query = run("sink-lost")
+    messages = query.tasks(0, [["a"], ["b"]])
+    identity = messages[1].identity
+    assert identity is not None
+    session = sink._session(query._options)
+    session.run(sink.transactions.init(session.cluster, identity.transactional_id, 60_000, session.deadline()))
+    with pytest.raises(sink.TransactionLost):
+        query.commit(0, messages)
+    again = query.tasks(0, [["a"], ["b"]])
+    assert [message.rows for message in again] == [0, 1]
+    query.commit(0, again)
+    assert committed_values(broker, "sink-lost") == ["a", "b"]
+
+
+def test_a_new_query_at_an_old_place_is_not_taken_for_a_replay(broker: Broker, run: Callable[[str], Run]) -> None:
+    query = run("sink-anew")
+    query.batch(5, [["a"]])
+    shipped = pickle.dumps(ExactStreamWriter(query._options))
+    writer: ExactStreamWriter = pickle.loads(shipped)
+    rows = pa.record_batch({"value": pa.array(["b"], pa.string())})
+    query.commit(0, [writer.write_task(Task("other", 0, 0, 0), iter([rows]))])
+    assert committed_values(broker, "sink-anew") == ["a", "b"]
+
+
+def test_an_aborted_batch_leaves_nothing(broker: Broker, run: Callable[[str], Run]) -> None:
+    query = run("sink-aborted")
+    messages = query.tasks(0, [["a"], ["b"]])
+    ExactStreamWriter(query._options).abort([*messages, None], 0)
+    assert committed_values(broker, "sink-aborted") == []
+    query.batch(0, [["c"], []])
+    assert committed_values(broker, "sink-aborted") == ["c"]
+
+
+async def killed_instead(*_: Any, **__: Any) -> Any:
+    raise Killed
