@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 BUILT_FROM := pyproject.toml $(wildcard setup.py) $(wildcard src/ottla/records/*.pyx src/ottla/records/*.pxi)
 
-.PHONY: help demo test lint unit clients oracle cluster sim bench fmt clean
+.PHONY: help demo test lint unit clients oracle cluster spark sim bench fmt clean
 
 help: ## this list
 	@echo "ottla, a Kafka-compatible event streaming platform in Python"
@@ -21,7 +21,7 @@ help: ## this list
 demo: $(VENV)/.installed ## make the environment, start ottla and show it at work (seconds)
 	@$(BIN)/python scripts/demo.py
 
-test: $(VENV)/.packages lint unit clients oracle cluster ## lint, types, import walls and all tests
+test: $(VENV)/.packages lint unit clients oracle cluster spark ## lint, types, import walls and all tests
 	@echo "make test: everything passed"
 
 lint: $(VENV)/.installed-dev ## ruff, mypy --strict and the import walls
@@ -30,7 +30,7 @@ lint: $(VENV)/.installed-dev ## ruff, mypy --strict and the import walls
 	@echo "== import walls"; $(BIN)/lint-imports
 
 unit: $(VENV)/.installed-dev ## unit and property tests; the record codec also in its pure Python form
-	@echo "== unit, property and simulation tests"; $(BIN)/pytest -q tests/unit tests/property tests/sim
+	@echo "== unit, property and simulation tests"; $(BIN)/pytest -q tests/unit tests/property tests/sim tests/testing
 	@echo "== the record codec without its compiled twin"; OTTLA_PURE_PYTHON=1 $(BIN)/pytest -q tests/unit/records
 
 clients: $(VENV)/.installed-dev $(VENV)/.packages ## real clients over real sockets, and the test kit that gives users a broker
@@ -41,6 +41,9 @@ oracle: $(VENV)/.installed-dev $(VENV)/.packages ## the same requests to ottla a
 
 cluster: $(VENV)/.installed-dev $(VENV)/.packages ## processes under faults: kill -9, full disks, bad input
 	@echo "== cluster"; $(BIN)/pytest -q tests/cluster
+
+spark: $(VENV)/.installed-dev $(VENV)/.packages ## topics as Spark's tables and streams
+	@echo "== spark"; $(BIN)/pytest -q tests/spark
 
 sim: $(VENV)/.installed ## whole clusters in simulated worlds, seed after seed; SIM="--seed 7" repeats one
 	@$(BIN)/python -m ottla.sim $(SIM)
