@@ -232,14 +232,14 @@ async def test_a_pattern_for_the_broker_needs_the_consumer_protocol(
     assert program.failure.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-@pytest.mark.parametrize("settings", [CLASSIC[0], CLASSIC[3]], ids=name_of)
+@pytest.mark.parametrize("settings", [CLASSIC[0], CLASSIC[3], MODERN], ids=name_of)
 async def test_a_static_member_that_restarts_moves_nothing(
     members: AsyncExitStack, broker: Broker, topic: str, settings: dict[str, Any]
 ) -> None:
     create_topic(broker, topic, 4)
     start = Programs(members, broker, topic, settings)
     first, second = await start(group_instance_id="one"), await start(group_instance_id="two")
-    await eventually(lambda: shared([first, second], 4), "two partitions each")
+    await eventually(lambda: shared([first, second], 4), "two partitions each", PATIENCE)
     held, events = second.held, len(first.events)
     await second.close()
     again = await start(group_instance_id="two")

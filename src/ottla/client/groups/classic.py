@@ -327,7 +327,9 @@ class ClassicMember(Member):
         self._counted = self._seen(counts)
         given = assignor.assign(self._roll, self._counted)
         self._decision = [
-            SyncGroupRequestAssignment(member.member_id, write_assignment(by_topic(given[member.member_id]), NEWEST))
+            SyncGroupRequestAssignment(
+                member.member_id, write_assignment(by_topic(given.get(member.member_id, ())), NEWEST)
+            )
             for member in self._roll
         ]
         self.stage = Stage.SYNCING

@@ -8,6 +8,8 @@ Invariants: one request is on its way at a time; one change waits at a time, and
 the change is done; what is lost while a change is carried out is lost right after it.
 """
 
+from abc import ABC, abstractmethod
+
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.groups.vocabulary import Change, GroupMetadata, MemberSettings
@@ -30,7 +32,7 @@ class Failed(Exception):
         self.message = message
 
 
-class Member:
+class Member(ABC):
     """The common part; see the module."""
 
     def __init__(self, settings: MemberSettings, now: float) -> None:
@@ -51,13 +53,13 @@ class Member:
     # --- what the protocols give ---
 
     @property
-    def metadata(self) -> GroupMetadata:
-        raise NotImplementedError
+    @abstractmethod
+    def metadata(self) -> GroupMetadata: ...
 
     @property
+    @abstractmethod
     def idle(self) -> str | None:
         """Why no records come, in a clause; None when the member has its assignment."""
-        raise NotImplementedError
 
     @property
     def wanted(self) -> frozenset[str]:
@@ -65,43 +67,43 @@ class Member:
         return frozenset()
 
     @property
+    @abstractmethod
     def watched(self) -> frozenset[str]:
         """Topics whose changes concern the member."""
-        raise NotImplementedError
 
+    @abstractmethod
     def subscribe(self, topics: frozenset[str], now: float, pattern: str | None = None) -> None:
         """These topics from now on, or those that match the pattern on the broker."""
-        raise NotImplementedError
 
+    @abstractmethod
     def known(self, counts: dict[str, int], now: float) -> None:
         """How many partitions the topics have, as far as they exist."""
-        raise NotImplementedError
 
-    def next_request(self, now: float) -> Root | None:
-        raise NotImplementedError
+    @abstractmethod
+    def next_request(self, now: float) -> Root | None: ...
 
-    def take(self, request: Root, answer: Root, now: float) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def take(self, request: Root, answer: Root, now: float) -> None: ...
 
+    @abstractmethod
     def due(self, now: float) -> float:
         """When `step` has something to say next, if nothing happens before."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leave(self) -> Root | None:
         """What to tell the coordinator on the way out, if anything; the member is out then."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fall_out(self, now: float) -> Root | None:
         """The consumer polls no more: what to tell the coordinator, if anything. The next poll joins again."""
-        raise NotImplementedError
 
+    @abstractmethod
     def refused(self, code: ErrorCode, asked_as: GroupMetadata, now: float) -> None:
         """A commit under this identity was turned away."""
-        raise NotImplementedError
 
+    @abstractmethod
     def carried_out(self, change: Change, now: float) -> None:
         """A change is done."""
-        raise NotImplementedError
 
     # --- requests ---
 
@@ -149,9 +151,9 @@ class Member:
     # --- polls ---
 
     @property
+    @abstractmethod
     def joined(self) -> bool:
         """Whether the coordinator counts on this member."""
-        raise NotImplementedError
 
     @property
     def poll_deadline(self) -> float:
