@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,6 +111,27 @@ def test_a_setting_that_does_not_exist_is_told_and_nothing_stays() -> None:
     with pytest.raises(InvalidSetting, match=r"log\.retention\.ms"):
         ottla.testing.broker(log_retention_msec=1).start()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("ottla")]
+
+
+def test_the_port_and_the_directory_are_not_for_the_test_to_choose() -> None:
+    with pytest.raises(ValueError, match="listeners"):
+        ottla.testing.broker(listeners="PLAINTEXT://localhost:9092")
+
+
+def test_the_data_may_lie_in_a_directory_of_the_test(tmp_path: Path) -> None:
+    with ottla.testing.broker(directory=tmp_path) as b:
+        assert Path(b.directory).parent == tmp_path
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broker_is_there_in_a_moment() -> None:
+    """A shared machine may be slow once; it is not slow five times in a row."""
+    needed = []
+    for _ in range(5):
+        began = time.perf_counter()
+        with ottla.testing.broker():
+            needed.append(time.perf_counter() - began)
+    assert min(needed) < 0.05, needed
 
 
 def test_a_topic_that_exists_cannot_be_made_again() -> None:

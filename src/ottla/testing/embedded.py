@@ -65,6 +65,9 @@ _TOGETHER = {
     "replica.lag.time.max.ms": "10000",
 }
 FIRST_ELECTION_MS = 60
+OWN_SETTINGS = frozenset(
+    {"node.id", "broker.id", "listeners", "advertised.listeners", "log.dir", "log.dirs", "metadata.log.dir"}
+)
 
 
 class Node:
@@ -462,7 +465,7 @@ def broker(
 
     `directory` is where its temporary directory is made; without one that is memory where the machine offers it.
     """
-    return Broker(1, setting_texts({**(settings or {}), **keywords}), directory)
+    return Broker(1, _texts_of_nodes({**(settings or {}), **keywords}), directory)
 
 
 def cluster(
@@ -476,7 +479,14 @@ def cluster(
     """A cluster of nodes, as `broker`; topics have three copies unless they ask for something else."""
     if nodes < 1:
         raise ValueError("a cluster has at least one node")
-    return Cluster(nodes, setting_texts({**(settings or {}), **keywords}), directory)
+    return Cluster(nodes, _texts_of_nodes({**(settings or {}), **keywords}), directory)
+
+
+def _texts_of_nodes(settings: Mapping[str, object]) -> dict[str, str]:
+    texts = setting_texts(settings)
+    for name in OWN_SETTINGS & texts.keys():
+        raise ValueError(f"{name} is chosen here: an embedded node has a free port and a directory of its own")
+    return texts
 
 
 def setting_texts(settings: Mapping[str, object]) -> dict[str, str]:

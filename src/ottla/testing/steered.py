@@ -99,7 +99,7 @@ class SteeredLoop(asyncio.SelectorEventLoop):
 
 def _let_go(work: Any) -> None:
     """End a coroutine and those it was handed, which it may not have come to."""
-    frame = work.cr_frame
+    frame = getattr(work, "cr_frame", None)
     handed = [] if frame is None else [value for value in frame.f_locals.values() if asyncio.iscoroutine(value)]
     for each in (work, *handed):
         with suppress(Exception):  # a last wish of the dead
