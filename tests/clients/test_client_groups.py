@@ -14,9 +14,19 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
+from ottla.client.connection import Connection
 from ottla.client.errors import BrokerError, CommitFailed, MemberFenced
 from ottla.client.groups.assignors import Assignor, GroupMember
 from ottla.client.groups.vocabulary import BrokerPattern, OffsetAndMetadata
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.join_group import JoinGroupRequest
+from ottla.wire.messages.leave_group import LeaveGroupRequest
+from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.offset_commit import OffsetCommitRequest
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest
+from ottla.wire.messages.sync_group import SyncGroupRequest
+from ottla.wire.schema import LATEST, Root
 from support.brokers import Broker, broker_under_test
 from support.group_program import SECONDS, GroupProgram, eventually, shared
 from support.topics import create_topic
@@ -378,3 +388,37 @@ async def test_an_assignor_of_the_programs_own_decides_and_its_errors_reach_the_
     await start()
     await eventually(lambda: program.failure is not None, "the assignor's error in the program")
     assert str(program.failure) == "the assignor's own"
+
+
+OLD_BROKER: dict[type[Root], int] = {
+    MetadataRequest: 7,
+    FindCoordinatorRequest: 2,
+    JoinGroupRequest: 3,
+    SyncGroupRequest: 2,
+    HeartbeatRequest: 2,
+    LeaveGroupRequest: 2,
+    OffsetCommitRequest: 6,
+    OffsetFetchRequest: 5,
+}
+"""What Kafka 2.1 speaks."""
+
+
+async def test_members_share_the_partitions_of_an_old_broker(
+    members: AsyncExitStack, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = Connection.version_for
+
+    def old(connection: Connection, request: type[Root], highest: int = LATEST) -> int:
+        return newest(connection, request, min(highest, OLD_BROKER.get(request, highest)))
+
+    monkeypatch.setattr(Connection, "version_for", old)
+    create_topic(broker, topic, 4)
+    start = Programs(members, broker, topic, CLASSIC[3])
+    first, second = await start(), await start()
+    await eventually(lambda: shared([first, second], 4), "two partitions each")
+    first.where = dict.fromkeys(first.held, 8)
+    committed = first.held
+    await first.close()
+    await eventually(lambda: len(second.held) == 4, "all for one")
+    found = await second.group.committed(second.held, second.cluster.deadline(SECONDS))
+    assert found == {each: OffsetAndMetadata(8) for each in committed}
