@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -377,3 +379,40 @@ async def test_calls_that_make_no_sense_are_refused_in_words(broker: Broker, top
             await waiting
     with pytest.raises(ottla.errors.ClientClosed):
         await consumer.poll(0)
+
+
+SLOW_PROGRAM = """
+import asyncio, sys
+import ottla
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+async def main(bootstrap, topic):
+    settings = {"fetch.max.bytes": 2 << 20, "max.partition.fetch.bytes": 1 << 20, "auto.offset.reset": "earliest"}
+    async with ottla.Consumer(topic, {"bootstrap.servers": bootstrap, **settings}) as consumer:
+        await consumer.poll(30.0, 1)
+        before, most, seen = resident(), 0, 1
+        while seen < 300:
+            seen += len(await consumer.poll(30.0, 1))
+            await asyncio.sleep(0.002)
+            most = max(most, resident())
+        print(most - before)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_a_slow_program_takes_no_more_memory_than_its_settings_say(broker: Broker, topic: str) -> None:
+    create_topic(broker, topic, partitions=4)
+    for number in range(48):
+        fill(broker, topic, [Rec(bytes(100_000))] * 9, number % 4)
+    run = subprocess.run(
+        [sys.executable, "-c", SLOW_PROGRAM, broker.bootstrap, topic],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS * 2,
+        check=True,
+    )
+    assert int(run.stdout) < 8 << 20  # what waits, one answer, and one batch that is looked at; 43 MB lie in the topic

@@ -5,8 +5,8 @@ request), one fetch on its way on it, the session, and what becomes of each part
 what positions were, how offsets are looked up (`Locator`); records are not looked at beyond the headers of batches.
 
 Invariants: what an answer brings is taken only if the partition is still in the turn in which it was asked for, at the
-same offset; a broker is asked again only when every partition that is read from it has room, so that a fetch that waits
-for some keeps no other from going on. Memory: a partition's buffer is not filled while it holds
+same offset, under the same leader; a broker is asked again only when every partition that is read from it has room, so
+that a fetch that waits for some keeps no other from going on. Memory: a partition's buffer is not filled while it holds
 `max.partition.fetch.bytes`, nothing is fetched while half of `fetch.max.bytes` wait, and each broker's answer has at
 most `fetch.max.bytes`; only a batch that is larger than all that comes anyway.
 """
@@ -79,6 +79,13 @@ class _Asked(NamedTuple):
     held: Held
     turn: int
     offset: int
+    leader_epoch: int
+
+    @property
+    def current(self) -> bool:
+        """Whether an answer still counts: nobody moved the position, and no election came in between."""
+        held = self.held
+        return (held.turn, held.fetch_offset, held.leader_epoch) == self[1:] and held.standing is Standing.READING
 
 
 class Fetcher:
@@ -148,9 +155,9 @@ class _Reader:
                     await self._rest(due)
             except ClientError as failure:
                 self._disconnect()
-                for held, turn, _ in asked.values():
-                    if held.turn == turn:
-                        self._fetcher.trouble(held, failure)
+                for entry in asked.values():
+                    if entry.current:
+                        self._fetcher.trouble(entry.held, failure)
             except Exception:
                 # One answer that cannot be digested must not end the reading.
                 logger.exception("what broker %d answered to a fetch could not be taken", self._node)
@@ -188,7 +195,7 @@ class _Reader:
             elif held.buffered >= max(limit, 1):
                 return {}, None
             else:
-                asked[held.partition] = _Asked(held, held.turn, held.fetch_offset)
+                asked[held.partition] = _Asked(held, held.turn, held.fetch_offset, held.leader_epoch)
         return asked, due
 
     async def _exchange(self, asked: dict[TopicPartition, _Asked]) -> None:
@@ -199,8 +206,8 @@ class _Reader:
             self._disconnect()
             self._connection = await fetcher.reach.cluster.dedicated(self._node, deadline)
         wanted = {
-            place: Wanted(held.topic_id, offset, held.leader_epoch, limits.partition_bytes)
-            for place, (held, _, offset) in asked.items()
+            place: Wanted(entry.held.topic_id, entry.offset, entry.leader_epoch, limits.partition_bytes)
+            for place, entry in asked.items()
         }
         told = self._session.request(wanted)
         request = FetchRequest(
@@ -225,8 +232,8 @@ class _Reader:
         if code in _STALE_SESSION:
             self._session.reset()
             if code in _PATIENT:
-                for held, _, _ in asked.values():
-                    self._fetcher.trouble(held, BrokerError(code, f"partition {held.partition}"))
+                for place, asking in asked.items():
+                    self._fetcher.trouble(asking.held, BrokerError(code, f"partition {place}"))
             return
         if code:
             raise BrokerError(code, "a fetch")
@@ -235,9 +242,8 @@ class _Reader:
             name = topic.topic or self._session.name_of(topic.topic_id)
             for part in topic.partitions:
                 entry = asked.get(TopicPartition(name, part.partition_index))
-                if entry is None or entry.held.turn != entry.turn or entry.held.fetch_offset != entry.offset:
-                    continue  # it was moved elsewhere while the fetch was on its way
-                self._take_partition(entry.held, part)
+                if entry is not None and entry.current:
+                    self._take_partition(entry.held, part)
 
     def _take_partition(self, held: Held, part: PartitionData) -> None:
         fetcher = self._fetcher

@@ -27,6 +27,8 @@ class FetchLimits(NamedTuple):
     check_crcs: bool
     reset: str
     create_topics: bool
+    internal_topics: bool
+    """Whether patterns match internal topics."""
 
     @property
     def committed_only(self) -> bool:
@@ -46,6 +48,7 @@ class FetchLimits(NamedTuple):
             check_crcs=settings.boolean("check.crcs"),
             reset=settings.text("auto.offset.reset"),
             create_topics=settings.boolean("allow.auto.create.topics"),
+            internal_topics=not settings.boolean("exclude.internal.topics"),
         )
 
 

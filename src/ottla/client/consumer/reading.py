@@ -100,7 +100,8 @@ class Reading:
         alone = self.alone
         known = self.cluster.topics
         if isinstance(alone, Pattern):
-            names = [name for name, topic in known.items() if alone.fullmatch(name) and not topic.internal]
+            too = self.limits.internal_topics
+            names = [name for name, topic in known.items() if alone.fullmatch(name) and (too or not topic.internal)]
         else:
             names = [name for name in alone if name in known]
         for name in names:
