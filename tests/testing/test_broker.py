@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -121,6 +122,24 @@ def test_the_port_and_the_directory_are_not_for_the_test_to_choose() -> None:
 def test_the_data_may_lie_in_a_directory_of_the_test(tmp_path: Path) -> None:
     with ottla.testing.broker(directory=tmp_path) as b:
         assert Path(b.directory).parent == tmp_path
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_behind_is_removed_by_the_next(tmp_path: Path) -> None:
+    program = (
+        "import os, sys, ottla.testing\nottla.testing.broker(directory=sys.argv[1]).start()\nos.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, timeout=60)
+    (left,) = tmp_path.iterdir()
+    with ottla.testing.broker(directory=tmp_path), ottla.testing.broker(directory=tmp_path) as second:
+        assert not left.exists()
+        assert len(list(tmp_path.iterdir())) == 2, "those in use stay"
+        second.create_topic("orders")
+
+
+def test_a_broker_that_nobody_closed_is_gone_with_its_process(tmp_path: Path) -> None:
+    program = "import sys, ottla.testing\nottla.testing.broker(directory=sys.argv[1]).start()\n"
+    subprocess.run([sys.executable, "-W", "error", "-c", program, str(tmp_path)], check=True, timeout=60)
     assert list(tmp_path.iterdir()) == []
 
 

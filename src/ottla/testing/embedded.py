@@ -8,7 +8,6 @@ loop too, since the nodes live on loops of their own; after the end no thread, f
 import asyncio
 import atexit
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -24,7 +23,7 @@ from ottla.log.files import World
 from ottla.node.formatting import Wishes, format_directories
 from ottla.runtime.world import RealRandom
 from ottla.testing.faults import Failing, Faults
-from ottla.testing.files import OwnedDisk, make_directory
+from ottla.testing.files import OwnedDisk, TemporaryDirectory
 from ottla.testing.life import Life, Ports, Surroundings
 from ottla.testing.network import HOST, KeptPort, Network
 from ottla.testing.steered import SteeredTime
@@ -113,7 +112,8 @@ class System:
         self._parent = parent
         self._count = count
         self._nodes: dict[int, Node] = {}
-        self._directory: str | None = None
+        self._directory: TemporaryDirectory | None = None
+        self._closed = False
 
     # --- its life ---
 
@@ -125,11 +125,11 @@ class System:
         voters = [
             f"{number}@{HOST}:{port.controller.number}" for number, port in enumerate(ports, 1) if port.controller
         ]
-        directory = self._directory = make_directory(self._parent)
+        directory = self._directory = TemporaryDirectory(self._parent)
         atexit.register(self.close)
         try:
             for number, port in enumerate(ports, 1):
-                values = self._values(number, port, voters, directory)
+                values = self._values(number, port, voters, directory.path)
                 check_static(values)
                 self._nodes[number] = Node(number, values, port, self._around)
             if together:
@@ -203,8 +203,9 @@ class System:
         for node in self._nodes.values():
             node.forget()
         self._nodes.clear()
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+        if self._directory is not None and not self._closed:
+            self._closed = True
+            self._directory.remove()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -239,7 +240,7 @@ class System:
     def directory(self) -> str:
         """Where the data lies while it runs."""
         assert self._directory is not None, "it has not been started"
-        return self._directory
+        return self._directory.path
 
     def create_topic(
         self,
