@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 import ottla
+from ottla.client.groups.vocabulary import OffsetAndMetadata
 from support.brokers import Broker, broker_under_test
 from support.group_program import eventually
 from support.topics import create_topic
@@ -82,3 +83,43 @@ async def test_members_that_come_and_leave_read_every_record_once(
     for reader in readers:
         await reader.leave()
     assert sorted(read) == list(range(RECORDS))
+
+
+@pytest.mark.parametrize("settings", [EVERY[0], EVERY[3]], ids=["classic", "consumer"])
+async def test_a_poll_that_waits_long_for_records_keeps_its_partitions_and_commits(
+    broker: Broker, topic: str, settings: dict[str, Any]
+) -> None:
+    create_topic(broker, topic, 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce(topic, "1")
+    assert producer.flush(20) == 0
+    lost: list[object] = []
+
+    class Listener:
+        def on_partitions_assigned(self, partitions: object) -> None: ...
+
+        def on_partitions_revoked(self, partitions: object) -> None: ...
+
+        def on_partitions_lost(self, partitions: object) -> None:
+            lost.append(partitions)
+
+    chosen = dict(settings)
+    if "group_protocol" not in chosen:
+        chosen |= {"heartbeat_interval_ms": 100, "session_timeout_ms": 6_000}
+    async with ottla.Consumer(
+        bootstrap_servers=broker.bootstrap,
+        group_id=topic,
+        auto_offset_reset="earliest",
+        max_poll_interval_ms=800,
+        auto_commit_interval_ms=200,
+        **chosen,
+    ) as consumer:
+        consumer.subscribe([topic], Listener())
+        assert [record.value for record in await consumer.poll(20)] == [b"1"]
+        assert await consumer.poll(2) == []
+        held = consumer.assignment()
+        assert len(held) == 1
+        assert not lost
+        async with ottla.Consumer(bootstrap_servers=broker.bootstrap, group_id=topic) as other:
+            found = await other.committed(held)
+        assert list(found.values()) == [OffsetAndMetadata(1, "", 0)]

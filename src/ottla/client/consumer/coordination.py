@@ -49,6 +49,8 @@ LAST_ANSWER_SECONDS = 5.0
 JOIN_GRACE = 5.0
 """How much longer than the slowest member may take the answer to a join is waited for."""
 
+SHORTEST_REMINDER = 0.1
+
 Subscribed = Collection[str] | Pattern[str] | BrokerPattern
 Listen = Callable[[Collection[TopicPartition]], Awaitable[None] | None]
 
@@ -74,6 +76,9 @@ class GroupCoordination:
         self._asked: Root | None = None
         self._leaving = False
         self._broken: Exception | None = None
+        poll_interval, commit_interval = settings.member.poll_interval, settings.auto_commit
+        self._reminder = max(SHORTEST_REMINDER, min(poll_interval / 3, commit_interval or poll_interval))
+        self._reminding: asyncio.TimerHandle | None = None
 
     # --- subscribing --------------------------------------------------------------------------------------------------
 
@@ -84,6 +89,7 @@ class GroupCoordination:
         if self._member is None:
             self._member = self._new_member()
             self._tasks = [self._loop.create_task(self._guarded(self._run(self._member)))]
+            self._remind()
         if isinstance(topics, BrokerPattern):
             self._subscribe(self._member, frozenset(), topics.text)
         elif not isinstance(topics, Pattern):
@@ -130,6 +136,11 @@ class GroupCoordination:
             self._link.close()
 
     # --- polling ------------------------------------------------------------------------------------------------------
+
+    def _remind(self) -> None:
+        """A poll that waits for records is to come by now and then: the program is alive, and has to commit."""
+        self._holder.wake()
+        self._reminding = self._loop.call_later(self._reminder, self._remind)
 
     def polled(self, now: float) -> None:
         member = self._member
@@ -314,6 +325,8 @@ class GroupCoordination:
     async def _fall_silent(self, deadline: float) -> None:
         """End the tasks. An answer that soon comes is waited for, lest the member be in the group without knowing."""
         tasks, self._tasks = self._tasks, []
+        if self._reminding is not None:
+            self._reminding.cancel()
         asked = self._asked
         self._leaving = True
         waits_for_others = isinstance(asked, JoinGroupRequest) and (asked.member_id or asked.group_instance_id)
