@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.client.errors import ClientError
+from ottla.client.errors import BrokerError, ClientError
 from ottla.client.producer import Placed, Producer
 from ottla.client.world import ClientWorld
 from ottla.sim.client import Session
@@ -57,7 +58,9 @@ class ProgramWriter(Writer):
             self._under_way -= 1
             if self._news is not None and not self._news.done():
                 self._news.set_result(None)
-            if placed is None:
+            if isinstance(error, BrokerError) and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                self.history.note(f"{value!r} is lost sight of")  # a broker that restarted remembers too little
+            elif placed is None:
                 self.history.violation(f"{value!r} was not delivered: {error!r}")
             elif placed.offset >= 0:
                 self.history.acknowledge(partition, placed.offset, [value])

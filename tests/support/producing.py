@@ -6,7 +6,7 @@ It enforces sequence numbers per producer id and epoch, so that what lands in `l
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum
 from typing import Any
@@ -59,12 +59,23 @@ class LogBroker:
         self.requests: list[ProduceRequest] = []
         self.most_at_once = 0
         self.broker: ScriptedBroker | None = None
+        self._forget: Callable[[], bool] | None = None
         self._written: dict[tuple[int, int], deque[tuple[int, int, int, int]]] = defaultdict(
             lambda: deque(maxlen=REMEMBERED)
         )
 
+    def forget(self, when: Callable[[], bool]) -> None:
+        """Once, at the first request after `when` holds: of each producer only the last number is remembered."""
+        self._forget = when
+
     def produce(self, request: Any) -> ProduceResponse | None:
         self.requests.append(request)
+        if self._forget is not None and self._forget():
+            self._forget = None
+            for written in self._written.values():
+                epoch, first, count, offset = written[-1]
+                written.clear()
+                written.append((epoch, next_sequence(first, count), 0, offset))
         act = self.acts.popleft() if self.acts else None
         refused = act if isinstance(act, ErrorCode) else None
         topics = []

@@ -22,9 +22,22 @@ from ottla.client.errors import (
     SerializationFailed,
 )
 from ottla.client.producer import Delivery, Placed, Producer, Record
-from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
-from ottla.wire.messages.produce import ProduceRequest
-from support.producing import Act, Fault, LogBroker, producing
+from ottla.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ottla.wire.messages.produce import (
+    LeaderIdAndEpoch,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from support.producing import TOPIC_ID, Act, Fault, LogBroker, producing
+from support.scripted_broker import ScriptedBroker
 
 NUMBERS = [b"%d" % number for number in range(1000)]
 
@@ -394,3 +407,50 @@ async def test_a_broker_of_kafka_2_1_is_spoken_to_in_its_versions() -> None:
         await producer.flush()
     assert log.logs[0] == NUMBERS[:100]
     assert log.headers[0][0].producer_id == 77
+
+
+async def test_flushing_waits_for_what_was_sent_before_and_for_nothing_else() -> None:
+    async with producing() as (_, producer):
+        await producer.put("t", b"first")
+        going = True
+
+        async def others() -> None:
+            while going:
+                await producer.put("t", b"other")
+                await asyncio.sleep(0)
+
+        task = asyncio.ensure_future(others())
+        mine = producer.send("t", b"mine")
+        await producer.flush(5.0)
+        assert mine.done()
+        going = False
+        await task
+
+
+async def test_a_broker_that_knows_who_leads_is_believed() -> None:
+    refusal = PartitionProduceResponse(0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, current_leader=LeaderIdAndEpoch(1, 9))
+    refused = ProduceResponse([TopicProduceResponse("t", TOPIC_ID, [refusal])])
+    async with producing() as (log, producer), ScriptedBroker({ProduceRequest: lambda _: refused}) as former:
+        assert log.broker is not None
+        brokers = [MetadataResponseBroker(1, *log.broker.address), MetadataResponseBroker(2, *former.address)]
+        old = MetadataResponseTopic(0, "t", TOPIC_ID, partitions=[MetadataResponsePartition(0, 0, 2)])
+        nobody = MetadataResponseTopic(ErrorCode.LEADER_NOT_AVAILABLE, "t")
+        told = iter([MetadataResponse(brokers=brokers, topics=[old])])
+        former.answers[MetadataRequest] = lambda _: MetadataResponse(brokers=brokers, topics=[nobody])
+        log.broker.answers[MetadataRequest] = lambda _: next(told, MetadataResponse(brokers=brokers, topics=[nobody]))
+        assert (await producer.send_and_wait("t", b"1")).offset == 0
+        assert len(former.received(ProduceRequest)) == 1
+
+
+async def test_a_batch_that_a_forgetful_broker_may_have_written_fails_rather_than_be_written_twice() -> None:
+    async with producing(LogBroker([None, Fault.LOST_AFTER]), max_in_flight_requests_per_connection=1) as (
+        log,
+        producer,
+    ):
+        await producer.send_and_wait("t", b"0")
+        lost = producer.send("t", b"1")
+        log.forget(lambda: len(log.logs[0]) == 2)
+        with pytest.raises(BrokerError, match="OUT_OF_ORDER"):
+            await lost
+        assert await producer.send_and_wait("t", b"2")
+        assert log.logs[0] == [b"0", b"1", b"2"]

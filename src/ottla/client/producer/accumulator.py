@@ -113,6 +113,11 @@ class Accumulator:
         """Queues in which something waits, the longest unserved first."""
         self._order = 0
 
+    @property
+    def behind_last(self) -> int:
+        """An order number that is above all there are and below all that will be."""
+        return self._order + BETWEEN_BATCHES - 1
+
     def begin(self, queue: PartitionQueue, now: float) -> Batch:
         """A new batch at the end of a queue that takes the records to come."""
         self.close(queue)
@@ -188,6 +193,7 @@ class Accumulator:
             half.count = len(part)
             half.size = sum(content_size(row[2], row[3], row[4]) for row in part)
             half.attempts = 1
+            half.doubtful = batch.doubtful
             half.identity = batch.identity
             half.base_sequence = sequence
             if sequence != NO_SEQUENCE:

@@ -38,6 +38,7 @@ class Batch:
         "created",
         "data",
         "done",
+        "doubtful",
         "failure",
         "identity",
         "moved",
@@ -64,6 +65,8 @@ class Batch:
         self.timestamps: Sequence[int] = ()
         """What is kept of the records after the end."""
         self.attempts = 0
+        self.doubtful = False
+        """It was sent, and whether it was written nobody said."""
         self.not_before = 0.0
         self.identity = (-1, -1)
         self.base_sequence = NO_SEQUENCE

@@ -292,7 +292,8 @@ class Producer:
 
     def metrics(self) -> dict[str, float]:
         """Plain numbers since the start, and the buffer as it is now."""
-        self._check()
+        if self._cluster is None:
+            self._check()
         counts = self._sender.counts
         return {
             "records_acknowledged": counts.acknowledged,
@@ -478,12 +479,18 @@ class Producer:
         self._sender.hurry += 1
         self._sender.wake()
         try:
-            while self._accumulator.unsettled:
-                if not await self._sender.progress(deadline):
-                    waiting = self._accumulator.unsettled
-                    raise DeadlineExceeded(f"{waiting} batches have no outcome yet")
+            unplaced = self._lobby.batches()
+            while any(batch.moved is None and not batch.done for batch in unplaced):
+                await self._progressed(deadline, "a topic is not known yet")
+            order = self._accumulator.behind_last  # what others send from now on is not waited for
+            while left := self._sender.unsettled_before(order):
+                await self._progressed(deadline, f"{left} batches have no outcome yet")
         finally:
             self._sender.hurry -= 1
+
+    async def _progressed(self, deadline: float, what: str) -> None:
+        if not await self._sender.progress(deadline):
+            raise DeadlineExceeded(what)
 
     async def _quietly(self, work: Any) -> None:
         """For ends that somebody else has heard of already: every delivery tells its own story."""

@@ -19,13 +19,11 @@ from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
 from ottla.client.errors import (
     BadRecord,
-    BrokerError,
     ClientClosed,
     ClientError,
     DeliveryTimedOut,
     ProducerFailed,
     ProtocolViolation,
-    RecordTooLarge,
     known_code,
 )
 from ottla.client.producer.accumulator import NO_IDENTITY, Accumulator, PartitionQueue
@@ -33,6 +31,7 @@ from ottla.client.producer.delivery import NO_SEQUENCE, Batch
 from ottla.client.producer.encoding import Form, rows_of, write_batch
 from ottla.client.producer.identity import Identity
 from ottla.client.producer.nodes import Node, Nodes
+from ottla.client.producer.refusals import BEFORE_WRITING, GAPS, NOBODY_ELSE, TOO_LARGE, rejection
 from ottla.client.producer.sequences import Sequences
 from ottla.client.producer.topics import Topics
 from ottla.client.retry import Pauses, pause_before
@@ -49,10 +48,6 @@ LAST_WITH_NAMES = 12
 """From the next version on Produce names topics by id."""
 LAST_WITH_EXPLICIT_PARTITIONS = 11
 """From the next version on Produce adds its partitions to the transaction by itself (KIP-890)."""
-
-_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-_GAPS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
-_NOBODY_ELSE = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 
 
 class Sending(NamedTuple):
@@ -179,6 +174,12 @@ class Sender:
     def busy(self) -> bool:
         """Whether anything has no outcome yet or is still on its way."""
         return self._accumulator.unsettled > 0 or bool(self._flights)
+
+    def unsettled_before(self, order: int) -> int:
+        """How many batches up to an order number have no outcome yet."""
+        waiting = [batch for queue in self._accumulator.active for batch in queue.waiting]
+        flying = [batch for flight in self._flights for batch in flight.batches if not batch.done]
+        return sum(batch.order <= order for batch in [*waiting, *flying])
 
     @property
     def flying(self) -> int:
@@ -381,6 +382,7 @@ class Sender:
         """A request that was not answered."""
         self._end_flight(flight)
         for batch in flight.batches:
+            batch.doubtful = True
             self._again(batch, failure)
         self.tell_progress()
         self.wake()
@@ -402,17 +404,20 @@ class Sender:
                 self._refused(batch, known_code(found.error_code), found)
 
     def _refused(self, batch: Batch, code: ErrorCode, part: PartitionProduceResponse) -> None:
-        failure = _rejection(batch, code, part)
-        if code in _TOO_LARGE and batch.count > 1 and not batch.done:
+        failure = rejection(batch, code, part)
+        if code in TOO_LARGE and batch.count > 1 and not batch.done:
             self.counts.splits += 1
             self._accumulator.split(batch, rows_of(batch))
-        elif code in _GAPS and self._sequences.idempotent and self._sequences.out_of_order(batch):
+        elif code in GAPS and self._sequences.idempotent and self._sequences.out_of_order(batch):
             self._again(batch, failure, anyway=True)
         elif failure.retriable:
+            batch.doubtful |= code not in BEFORE_WRITING
+            if part.current_leader.leader_id in self._cluster.brokers:
+                batch.queue.leader = part.current_leader.leader_id  # who refuses may know who would not
             self._again(batch, failure)
         else:
-            self._fail(batch, failure, sure=True)
-            if code in _NOBODY_ELSE:
+            self._fail(batch, failure, sure=code not in GAPS)
+            if code in NOBODY_ELSE:
                 self.stop(ProducerFailed(failure))
 
     def _succeed(self, batch: Batch, offset: int, append_time: int) -> None:
@@ -483,14 +488,3 @@ class Sender:
 def _end_wait(waiter: "asyncio.Future[None]") -> None:
     if not waiter.done():
         waiter.set_result(None)
-
-
-def _rejection(batch: Batch, code: ErrorCode, part: PartitionProduceResponse) -> ClientError:
-    """The broker's reason; what it says about a single record is the better one."""
-    partition = batch.queue.partition
-    if code in _TOO_LARGE:
-        return RecordTooLarge(f"partition {partition} takes no record of {batch.size} bytes: {code.name}")
-    for single in part.record_errors:
-        if single.batch_index_error_message:
-            return BrokerError(code, f"partition {partition}", single.batch_index_error_message)
-    return BrokerError(code, f"partition {partition}", part.error_message)

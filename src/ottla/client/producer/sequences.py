@@ -64,12 +64,16 @@ class Sequences:
             batch.queue.unresolved = True
 
     def out_of_order(self, batch: Batch) -> bool:
-        """What to do about a gap the broker sees: True, try again; else this batch can never be written in order."""
+        """What to do about a gap the broker sees: True, try again; else nobody can tell what became of the batch.
+
+        A broker that restarted may have forgotten all but the last batch of a producer: one that was written before
+        looks like a gap then. Numbered anew it could be written twice.
+        """
         queue = batch.queue
         expected = next_sequence(queue.last_acked, 1)
         if queue.restart or (batch.base_sequence != expected and not queue.unresolved):
             return True
-        if self.transactional:
+        if self.transactional or batch.doubtful:
             return False
         queue.restart = True
         return True

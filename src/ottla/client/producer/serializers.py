@@ -58,7 +58,7 @@ class Avro:
 
     def __init__(self, schema: Mapping[str, Any] | str, *, confluent_id: int | None = None) -> None:
         try:
-            import fastavro  # type: ignore[import-not-found,unused-ignore]
+            import fastavro
         except ImportError as missing:
             raise ImportError("Avro needs fastavro: pip install 'ottla[avro]'") from missing
         self._write = fastavro.schemaless_writer

@@ -71,6 +71,10 @@ class Lobby:
         unplaced.partitions.append(partition)
         return Delivery(batch, len(batch.rows) - 1)
 
+    def batches(self) -> list[Batch]:
+        """What waits here."""
+        return [unplaced.batch for unplaced in self._waiting.values()]
+
     def learned(self) -> None:
         """There is news of topics."""
         for topic in list(self._waiting):
