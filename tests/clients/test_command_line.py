@@ -151,7 +151,7 @@ def test_lines_go_in_and_come_out(ottla: Ottla, made: str) -> None:
     sent = ottla.attempt("produce", made, stdin=b"one\ntwo\nthree")
     assert sent.returncode == 0
     assert sent.stdout == b""
-    assert sent.stderr.startswith(f"sent 3 records (62 B) to {made!r} in ".encode())
+    assert sent.stderr.startswith(f"sent 3 records (47 B) to {made!r} in ".encode())
     assert sorted(ottla.lines("consume", made, "--until-end")) == ["one", "three", "two"]
     assert ottla.attempt("produce", made, "--quiet", stdin=b"four").stderr == b""
 

@@ -6,7 +6,7 @@ records (`record_text`).
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from ottla.base.vocabulary import TopicPartition
     from ottla.cli.record_text import Printer
     from ottla.client.cluster import Cluster, Topic
-    from ottla.client.assigned import Consumer, Start
+    from ottla.client.consumer import Consumer
 
 BEGINNING, END = "beginning", "end"
 POLL_SECONDS = 1.0
+UNTIL_END_SECONDS = 0.05
+"""Positions pass markers of transactions without a record to show for it."""
+RECORDS_AT_ONCE = 5000
 
 
 class From(NamedTuple):
@@ -109,7 +112,8 @@ def consume(
     wanted = Wanted(topic, partition or (), where, most, until_end, committed)
 
     async def work(cluster: "Cluster") -> None:
-        await _consume(cluster, wanted, printer, seconds)
+        partitions = choose(await cluster.topic(topic, cluster.deadline(seconds)), wanted.partitions)
+        await _consume(bootstrap, partitions, wanted, printer, seconds)
 
     try:
         with_cluster(bootstrap, seconds, work)
@@ -119,51 +123,90 @@ def consume(
         raise typer.Exit(0) from None  # the ordinary end of following a topic
 
 
-async def _consume(cluster: "Cluster", wanted: Wanted, printer: "Printer", seconds: float) -> None:
-    from ottla.client.assigned import Consumer, ConsumerSettings, OutOfRange
+async def _consume(
+    bootstrap: str, partitions: "Sequence[TopicPartition]", wanted: Wanted, printer: "Printer", seconds: float
+) -> None:
+    from ottla.client.consumer import Consumer
 
-    partitions = choose(await cluster.topic(wanted.topic, cluster.deadline(seconds)), wanted.partitions)
-    policy = OutOfRange.FAIL if wanted.where.offset is not None else OutOfRange.EARLIEST
-    settings = ConsumerSettings(committed_only=wanted.committed, out_of_range=policy, patience_seconds=seconds)
-    async with Consumer(cluster, settings) as consumer:
-        await consumer.assign(await _starts(cluster, partitions, wanted.where, seconds), seconds)
-        await _print_all(consumer, wanted, printer)
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "client.id": "ottla-cli",
+        "isolation.level": "read_committed" if wanted.committed else "read_uncommitted",
+        "auto.offset.reset": "none" if wanted.where.offset is not None else "earliest",
+        "max.poll.records": RECORDS_AT_ONCE,
+        "default.api.timeout.ms": int(seconds * 1000),
+    }
+    async with Consumer(settings) as consumer:
+        consumer.assign(partitions)
+        await _seek(consumer, partitions, wanted.where)
+        await _print_all(consumer, partitions, wanted, printer)
 
 
-async def _print_all(consumer: "Consumer", wanted: Wanted, printer: "Printer") -> None:
+async def _seek(consumer: "Consumer", partitions: "Sequence[TopicPartition]", where: From) -> None:
+    from ottla.client.offsets import EARLIEST, LATEST
+
+    if where.offset is not None:
+        for place in partitions:
+            consumer.seek(place, where.offset)
+    elif where.last is not None:
+        firsts = await consumer.beginning_offsets(partitions)
+        for place, end in (await consumer.end_offsets(partitions)).items():
+            consumer.seek(place, max(firsts[place], end - where.last))
+    elif where.moment == EARLIEST:
+        consumer.seek_to_beginning(*partitions)
+    elif where.moment == LATEST:
+        consumer.seek_to_end(*partitions)
+    else:
+        assert where.moment is not None
+        consumer.seek_to_time(where.moment, *partitions)
+
+
+async def _print_all(
+    consumer: "Consumer", partitions: "Sequence[TopicPartition]", wanted: Wanted, printer: "Printer"
+) -> None:
+    from itertools import groupby
+
+    from ottla.base.vocabulary import TopicPartition
+
     out = sys.stdout.buffer
-    ends = await consumer.end_offsets() if wanted.until_end else {}
+    end = _End(consumer, await consumer.end_offsets(partitions)) if wanted.until_end else None
     left = wanted.most
     while left is None or left > 0:
-        if wanted.until_end and all(consumer.positions[place] >= end for place, end in ends.items()):
+        if end is not None and await end.passed():
             return
-        for partition, records, _ in await consumer.poll(POLL_SECONDS):
-            if wanted.until_end:
-                records = [record for record in records if record.offset < ends[partition]]
-            if left is not None:
-                records = records[:left]
-                left -= len(records)
-            out.write(printer(partition, records))
+        most = RECORDS_AT_ONCE if left is None else min(left, RECORDS_AT_ONCE)
+        records = await consumer.poll(POLL_SECONDS if end is None else UNTIL_END_SECONDS, most)
+        for (topic, number), group in groupby(records, key=lambda record: record[:2]):
+            place = TopicPartition(topic, number)
+            shown = [record for record in group if end is None or record.offset < end.offsets[place]]
+            left = None if left is None else left - len(shown)
+            out.write(printer(place, shown))
         out.flush()
 
 
-async def _starts(
-    cluster: "Cluster", partitions: "Sequence[TopicPartition]", where: From, seconds: float
-) -> "dict[TopicPartition, Start]":
-    from ottla.client.assigned import Start
-    from ottla.client.offsets import EARLIEST, LATEST, find_offsets, raise_errors
+class _End:
+    """Where a topic ended when reading began, and whether reading still comes nearer to it."""
 
-    if where.offset is not None:
-        return dict.fromkeys(partitions, Start(offset=where.offset))
-    if where.moment is not None:
-        return dict.fromkeys(partitions, Start(moment=where.moment))
-    assert where.last is not None
-    deadline = cluster.deadline(seconds)
-    firsts = await find_offsets(cluster, dict.fromkeys(partitions, EARLIEST), deadline)
-    ends = await find_offsets(cluster, dict.fromkeys(partitions, LATEST), deadline)
-    raise_errors(firsts)
-    raise_errors(ends)
-    return {place: Start(offset=max(firsts[place].offset, ends[place].offset - where.last)) for place in partitions}
+    def __init__(self, consumer: "Consumer", offsets: "Mapping[TopicPartition, int]") -> None:
+        self.offsets = offsets
+        self._consumer = consumer
+        self._read = -1
+        self._moved = 0.0
+
+    async def passed(self) -> bool:
+        """Whether everything there was has been read; Failure when nothing comes any more."""
+        from time import monotonic
+
+        from ottla.cli.failures import Failure
+
+        positions = [await self._consumer.position(place) for place in self.offsets]
+        if all(position >= end for position, end in zip(positions, self.offsets.values(), strict=True)):
+            return True
+        if sum(positions) != self._read:
+            self._read, self._moved = sum(positions), monotonic()
+        elif monotonic() - self._moved > self._consumer.settings.seconds("default.api.timeout.ms"):
+            raise Failure(f"the end is not reached: {self._consumer.why_idle()}")
+        return False
 
 
 def choose(topic: "Topic", numbers: Sequence[int]) -> "list[TopicPartition]":

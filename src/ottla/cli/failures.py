@@ -10,8 +10,10 @@ from ottla.client.errors import (
     ConnectionFailed,
     ConnectionLost,
     DeadlineExceeded,
+    OffsetOutOfRange,
     ProducerFailed,
     ProtocolViolation,
+    RecordTooLarge,
     UnsupportedRequest,
 )
 
@@ -79,6 +81,11 @@ def explain(problem: ClientError, bootstrap: str) -> str:
         return f"{problem}; this command needs a newer broker"
     if isinstance(problem, ProtocolViolation):
         return f"{problem.address} does not answer as a Kafka broker does: {problem.reason}; check the address and port"
+    if isinstance(problem, RecordTooLarge):
+        return f"a record is too large: {problem}; {_NEXT_STEPS[ErrorCode.MESSAGE_TOO_LARGE]}"
+    if isinstance(problem, OffsetOutOfRange):
+        places = ", ".join(f"offset {offset} of partition {place}" for place, offset in problem.positions.items())
+        return f"{places} is not in the log; {_NEXT_STEPS[ErrorCode.OFFSET_OUT_OF_RANGE]}"
     if isinstance(problem, ProducerFailed):
         return f"stopped to avoid duplicates or gaps after this failed: {explain(problem.cause, bootstrap)}"
     return str(problem)

@@ -16,10 +16,12 @@ from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, Bootstrap, Sec
 if TYPE_CHECKING:
     from ottla.cli.input_lines import LineRules
     from ottla.client.cluster import Cluster
-    from ottla.client.producer.simple import Producer, ProducerSettings
+    from ottla.client.errors import ClientError
+    from ottla.client.producer import Placed, Producer
 
 BATCH_BYTES = 256 * 1024
-REQUEST_BYTES = 1024 * 1024
+LINGER = 5
+"""Milliseconds that a line waits for others to travel with."""
 CREATION_SECONDS = 5.0
 """How long a topic that the broker may create by itself is waited for."""
 STANDARD_INPUT = "-"
@@ -81,8 +83,6 @@ def produce(
     ottla consume orders -e --json | ottla produce copy --json -z zstd
     """
     from ottla.cli.input_lines import LineRules
-    from ottla.client.producer.simple import ProducerSettings
-    from ottla.records.compression import Compression
 
     if as_json and (key_separator is not None or null_value is not None):
         raise typer.BadParameter("--json says itself what is key and null: leave out --key-separator and --null-value")
@@ -94,18 +94,27 @@ def produce(
         parse_headers(header),
         as_json,
     )
-    settings = ProducerSettings(
-        acks={Acks.NONE: 0, Acks.LEADER: 1, Acks.ALL: -1}[acks],
-        idempotent=idempotent and acks is Acks.ALL,
-        compression=Compression[compression.name],
-        batch_bytes=BATCH_BYTES,
-        request_bytes=REQUEST_BYTES,
-        block_seconds=seconds,
-        delivery_seconds=max(seconds, DEFAULT_SECONDS),
-    )
+    delivery = int(max(seconds, DEFAULT_SECONDS) * 1000)
+    settings: dict[str, object] = {
+        "bootstrap.servers": bootstrap,
+        "client.id": "ottla-cli",
+        "acks": acks.value,
+        "enable.idempotence": idempotent and acks is Acks.ALL,
+        "compression.type": compression.value,
+        "batch.size": BATCH_BYTES,
+        "max.block.ms": int(seconds * 1000),
+        "delivery.timeout.ms": delivery,
+        "request.timeout.ms": delivery - LINGER,
+        "linger.ms": LINGER,
+    }
     job = _Job(topic, partition, files or [STANDARD_INPUT], rules, settings)
+
+    async def work(cluster: "Cluster") -> None:
+        await cluster.topic(topic, cluster.deadline(min(seconds, CREATION_SECONDS)), create=True)
+        await job.work()
+
     try:
-        with_cluster(bootstrap, seconds, job.work)
+        with_cluster(bootstrap, seconds, work)
     finally:
         if not quiet and job.summary:
             print(job.summary, file=sys.stderr)
@@ -115,7 +124,7 @@ class _Job:
     """One run of the command, and what is to be said about it afterwards, also when it ended early."""
 
     def __init__(
-        self, topic: str, partition: int | None, files: list[str], rules: "LineRules", settings: "ProducerSettings"
+        self, topic: str, partition: int | None, files: list[str], rules: "LineRules", settings: dict[str, object]
     ) -> None:
         self.summary = ""
         self._topic = topic
@@ -123,37 +132,34 @@ class _Job:
         self._files = files
         self._rules = rules
         self._settings = settings
+        self._failure: ClientError | None = None
 
-    async def work(self, cluster: "Cluster") -> None:
+    async def work(self) -> None:
         import asyncio
         from time import monotonic
 
         from ottla.cli.failures import Failure
-        from ottla.client.producer.simple import Producer
+        from ottla.client.producer import Producer
 
-        patience = min(self._settings.block_seconds, CREATION_SECONDS)
-        await cluster.topic(self._topic, cluster.deadline(patience), create=True)
-        producer = Producer(cluster, self._settings)
-        begun = monotonic()
-        try:
+        async with Producer(self._settings) as producer:
+            begun = monotonic()
             try:
-                await self._send_all(producer)
-            except (Failure, asyncio.CancelledError):
-                await producer.flush()  # what was read before the bad line or Ctrl-C is sent
-                raise
-            await producer.flush()
-            if producer.failure is not None:
-                raise producer.failure
-        finally:
-            await producer.close()
-            self.summary = summarize(self._topic, producer.totals, monotonic() - begun)
+                try:
+                    await self._send_all(producer)
+                except (Failure, asyncio.CancelledError):
+                    await producer.flush()  # what was read before the bad line or Ctrl-C is sent
+                    raise
+                await producer.flush()
+                self._raise_failure()
+            finally:
+                self.summary = summarize(self._topic, _totals(producer.metrics()), monotonic() - begun)
 
     async def _send_all(self, producer: "Producer") -> None:
         from ottla.cli.failures import Failure
         from ottla.cli.input_lines import line_reader, lines_of
 
         read = line_reader(self._rules)
-        send = producer.send
+        put, settled = producer.put, self._settled
         topic, partition = self._topic, self._partition
         async for name, descriptor in _opened(self._files):
             number = 0
@@ -164,9 +170,22 @@ class _Job:
                         key, value, headers, timestamp = read(line)
                     except ValueError as problem:
                         raise Failure(f"line {number} of {name} {problem}; the lines before it were sent") from None
-                    await send(topic, value, key, headers=headers, partition=partition, timestamp=timestamp)
-                if producer.failure is not None:
-                    raise producer.failure
+                    sent = await put(topic, value, key, headers=headers, partition=partition, timestamp=timestamp)
+                    sent.add_callback(settled)
+                self._raise_failure()
+
+    def _settled(self, placed: "Placed | None", failure: "ClientError | None") -> None:
+        self._failure = self._failure or failure
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def _totals(metrics: dict[str, float]) -> tuple[int, int, int]:
+    names = ("records_acknowledged", "bytes_acknowledged", "records_failed")
+    acknowledged, size, failed = (int(metrics[name]) for name in names)
+    return acknowledged, size, failed
 
 
 async def _opened(files: list[str]) -> AsyncIterator[tuple[str, int]]:

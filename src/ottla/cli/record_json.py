@@ -9,13 +9,28 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.records.record import Headers, Record
+from ottla.records.record import Headers
 
 _BINARY = "base64"
 _LATEST = 2**63 - 1
+
+
+class Shown(Protocol):
+    """What is printed of a record."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Headers: ...
 
 
 class Input(NamedTuple):
@@ -27,7 +42,7 @@ class Input(NamedTuple):
     timestamp: int | None = None
 
 
-def to_json(partition: TopicPartition, record: Record) -> bytes:
+def to_json(partition: TopicPartition, record: Shown) -> bytes:
     """One line, with its line feed."""
     content = {
         "topic": partition.topic,

@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from typing import NamedTuple, TypeAlias
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.cli.record_json import to_json
-from ottla.records.record import Headers, Record
+from ottla.cli.record_json import Shown, to_json
+from ottla.records.record import Headers
 
-Printer: TypeAlias = Callable[[TopicPartition, Sequence[Record]], bytes]
+Printer: TypeAlias = Callable[[TopicPartition, Sequence[Shown]], bytes]
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 _PIECE = re.compile(r"\{(?P<name>[a-z]*)\}|\\(?P<escape>.)", re.DOTALL)
-_Piece: TypeAlias = Callable[[TopicPartition, Record], bytes]
+_Piece: TypeAlias = Callable[[TopicPartition, Shown], bytes]
 
 
 class TextRules(NamedTuple):
@@ -44,7 +44,7 @@ def text_printer(rules: TextRules) -> Printer:
     columns.append(_FIELDS["value"](null))
     separator = rules.separator
 
-    def show(partition: TopicPartition, records: Sequence[Record]) -> bytes:
+    def show(partition: TopicPartition, records: Sequence[Shown]) -> bytes:
         return b"".join(separator.join([column(partition, record) for column in columns]) + b"\n" for record in records)
 
     return show
