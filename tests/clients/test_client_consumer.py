@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 
 import confluent_kafka
@@ -21,10 +22,12 @@ from ottla import TopicPartition
 from ottla.client.consumer import Consumer, OffsetAndTimestamp
 from support.batches import Rec
 from support.brokers import Broker
+from support.processes import until as until_so
 from support.raw import RawConnection
-from support.topics import create_topic, fill
+from support.topics import create_topic, fill, records_of
 
 SECONDS = 30.0
+StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]
 NOW = int(time.time() * 1000) - 3_600_000
 
 
@@ -241,6 +244,43 @@ async def test_an_open_transaction_holds_back_readers_of_committed_records(broke
         await until(lambda: "transaction is open" in consumer.why_idle(), consumer)
         await asyncio.to_thread(producer.commit_transaction, SECONDS)
         assert await values(consumer, 1) == [b"open"]
+
+
+async def test_a_compacted_topic_is_read_over_its_gaps(start_broker: StartBroker, topic: str) -> None:
+    with start_broker({"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2097152"}) as broker:
+        configs = {
+            "cleanup.policy": "compact",
+            "segment.bytes": "1048576",
+            "min.cleanable.dirty.ratio": "0.01",
+            "max.compaction.lag.ms": "1",
+        }
+        create_topic(broker, topic, configs=configs)
+        for number in range(4):
+            records = [Rec(b"%d" % number + bytes(4000), b"key-%d" % each) for each in range(100)]
+            fill(broker, topic, [*records, Rec(b"once", b"only-%d" % number)])
+
+        def compacted() -> bool:
+            return len(records_of(broker, topic)) < 404
+
+        await asyncio.to_thread(until_so, compacted, "the log is compacted")
+        place = TopicPartition(topic, 0)
+        async with consumer_of(broker, topic) as consumer:
+            found: list[ottla.ConsumedRecord] = []
+            async with asyncio.timeout(SECONDS):
+                while not found or await consumer.position(place) < 404:
+                    found += await consumer.poll(1.0)
+            offsets = [record.offset for record in found]
+            assert offsets == sorted(set(offsets))
+            assert {record.key for record in found} == {
+                *(b"key-%d" % each for each in range(100)),
+                *(b"only-%d" % each for each in range(4)),
+            }
+            consumer.seek_to_beginning()
+            rows = 0
+            async with asyncio.timeout(SECONDS):
+                while await consumer.position(place) < 404:
+                    rows += (await consumer.poll_arrow(1.0, max_rows=50)).num_rows
+            assert 104 <= rows <= len(found) < 404  # the cleaner may have come by again
 
 
 async def test_columns_have_headers_and_places(broker: Broker, topic: str) -> None:
