@@ -12,7 +12,7 @@ from ottla.base.settings.group import (
 from ottla.base.settings.kinds import Scope, Setting
 from ottla.base.settings.topic import BROKER_NAME_OF_TOPIC, TOPIC_SETTINGS
 from ottla.client.settings import KINDS, admin, consumer, producer
-from ottla.client.settings.common import COMMON_SETTINGS, SECURITY_SETTINGS
+from ottla.client.settings.every_client import COMMON_SETTINGS, SECURITY_SETTINGS
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "settings.md"
 CLIENT_TARGET = TARGET.with_name("client-settings.md")

@@ -1,6 +1,6 @@
 """`ottla consume TOPIC`: the records of a topic on standard output.
 
-Owns: the options, where reading starts and when it ends. Never knows: fetching (`client.assigned`) and the look of
+Owns: the options, where reading starts and when it ends. Never knows: fetching (`client.consumer`) and the look of
 records (`record_text`).
 """
 

@@ -1,7 +1,4 @@
-"""Producing: what programs import is here, loaded with the package.
-
-`simple` is the plain producer that the command line stands on until it has moved.
-"""
+"""Producing: what programs import is here, loaded with the package."""
 
 from ottla.client.producer.delivery import Delivery
 from ottla.client.producer.producer import Producer

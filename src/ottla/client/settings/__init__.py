@@ -1,6 +1,6 @@
 """Every setting of Kafka 4.3's clients under Kafka's name.
 
-`load` makes `Settings` of what a user wrote; the tables are `producer`, `consumer`, `admin` and `common`. This page is
+`load` makes `Settings` of what a user wrote; the tables are `producer`, `consumer`, `admin` and `every_client`. This page is
 the door: other packages import from here.
 """
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ottla.base.settings.kinds import Setting
 from ottla.client.settings import admin, consumer, producer
-from ottla.client.settings.common import COMMON_SETTINGS, SECURITY_SETTINGS
+from ottla.client.settings.every_client import COMMON_SETTINGS, SECURITY_SETTINGS
 
 
 class ClientKind(NamedTuple):
