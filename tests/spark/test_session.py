@@ -1,0 +1,129 @@
+"""The format in a real Spark session: few and small, since a session takes seconds to start."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ottla.spark
+from support.batches import Rec
+from support.brokers import Broker
+from support.topics import create_topic, fill, records_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PySpark leaves sockets to the collector
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.python.filterPushdown.enabled", "true")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("FATAL")
+    ottla.spark.register(session)
+    yield session
+    session.stop()
+
+
+def reading(spark: SparkSession, broker: Broker, topic: str, **options: str) -> DataFrame:
+    servers = f"{broker.host}:{broker.port}"
+    return spark.read.format("ottla").options(subscribe=topic, **{"kafka.bootstrap.servers": servers}, **options).load()
+
+
+def test_a_batch_read_has_the_columns_of_sparks_kafka_source(spark: SparkSession, broker: Broker) -> None:
+    create_topic(broker, "spark-columns", 2)
+    fill(broker, "spark-columns", [Rec(b"v0", b"k0", 1_700_000_000_123, (("h", b"1"), ("n", None))), Rec(None)], 1)
+    rows = reading(spark, broker, "spark-columns", includeHeaders="true").orderBy("offset").collect()
+    first, second = rows
+    assert (bytes(first.key), bytes(first.value), first.topic) == (b"k0", b"v0", "spark-columns")
+    assert (first.partition, first.offset, first.timestampType) == (1, 0, 0)
+    assert int(first.timestamp.timestamp() * 1000) == 1_700_000_000_123
+    assert [(header.key, header.value) for header in first.headers] == [("h", b"1"), ("n", None)]
+    assert (second.key, second.value, second.headers) == (None, None, None)
+
+
+def test_filters_on_partition_and_offset_read_less(spark: SparkSession, broker: Broker) -> None:
+    create_topic(broker, "spark-filters", 3)
+    for number in range(3):
+        fill(broker, "spark-filters", [Rec(b"%d" % each) for each in range(50)], number)
+    narrowed = reading(spark, broker, "spark-filters", minPartitions="7").where("partition = 1 AND offset >= 40")
+    assert narrowed.count() == 10
+    assert narrowed.rdd.getNumPartitions() <= 7
+    bounds = {"startingOffsets": '{"spark-filters": {"0": 10, "1": -2, "2": 49}}'}
+    assert reading(spark, broker, "spark-filters", **bounds).count() == 40 + 50 + 1
+
+
+def test_what_is_wrong_is_one_sentence_on_the_driver(spark: SparkSession, broker: Broker) -> None:
+    with pytest.raises(Exception, match="did you mean includeHeaders"):
+        reading(spark, broker, "spark-wrong", includeHeader="true").count()
+    with pytest.raises(Exception, match=r"spark-missing.*UNKNOWN_TOPIC_OR_PARTITION"):
+        reading(spark, broker, "spark-missing").count()
+
+
+def test_rows_written_in_a_batch_are_records(spark: SparkSession, broker: Broker) -> None:
+    create_topic(broker, "spark-written", 2)
+    rows = spark.sql(
+        "SELECT cast(id AS string) AS key, concat('v', id) AS value, 'spark-written' AS topic, cast(id % 2 AS int) AS"
+        " partition, array(named_struct('key', 'h', 'value', cast('x' AS binary))) AS headers FROM range(20)"
+    )
+    servers = f"{broker.host}:{broker.port}"
+    rows.write.format("ottla").mode("append").option("kafka.bootstrap.servers", servers).save()
+    odd = records_of(broker, "spark-written", 1)
+    assert sorted(record.value or b"" for record in odd) == sorted(b"v%d" % each for each in range(1, 20, 2))
+    assert odd[0].headers == (("h", b"x"),)
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+def test_a_stream_from_topic_to_topic_goes_on_where_it_ended(
+    spark: SparkSession, broker: Broker, tmp_path: Path, delivery: str
+) -> None:
+    source, target = f"spark-from-{delivery}", f"spark-to-{delivery}"
+    create_topic(broker, source, 2)
+    create_topic(broker, target, 2)
+    servers = {"kafka.bootstrap.servers": f"{broker.host}:{broker.port}"}
+
+    def run_once() -> None:
+        stream = spark.readStream.format("ottla").options(
+            **servers, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="30", **{"group.id": source}
+        )
+        copied = stream.load().selectExpr("key", "upper(cast(value AS string)) AS value")
+        query = copied.writeStream.format("ottla").options(**servers, topic=target, delivery=delivery)
+        started = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        assert started.awaitTermination(120)
+        assert started.exception() is None
+
+    fill(broker, source, [Rec(b"a%d" % each) for each in range(40)], 0)
+    run_once()
+    fill(broker, source, [Rec(b"b%d" % each) for each in range(10)], 1)
+    run_once()
+    committed = reading(spark, broker, target, **{"isolation.level": "read_committed"})
+    values = sorted(bytes(row.value) for row in committed.select("value").collect())
+    assert values == sorted([b"A%d" % each for each in range(40)] + [b"B%d" % each for each in range(10)])
+    later = reading(spark, broker, source, startingOffsets=f"group:{source}")
+    assert later.count() <= 10  # the group knows of every batch but perhaps the last
+
+
+def test_a_data_directory_is_read_without_its_broker(spark: SparkSession, broker: Broker) -> None:
+    create_topic(broker, "spark-files", 1)
+    fill(broker, "spark-files", [Rec(b"%d" % each) for each in range(30)], 0, "lz4")
+    directory = getattr(broker, "data", None)
+    if directory is None:
+        pytest.skip("this broker keeps its directory to itself")
+    frame = spark.read.format("ottla").option("subscribe", "spark-files").load(str(directory))
+    assert frame.where("offset >= 25").count() == 5
