@@ -100,12 +100,16 @@ class Fetcher:
         self._readers: dict[int, _Reader] = {}
 
     def wake(self) -> None:
-        """Look again whom to ask: partitions came or went, have room again, or have a leader now."""
+        """Look again whom to ask: partitions came or went, go on, or have a leader now."""
         now = self.loop.time()
         for held in self.reach.holdings:
             node = held.source(now)
             if node >= 0 and node not in self._readers:
                 self._readers[node] = _Reader(self, node)
+        self.drained()
+
+    def drained(self) -> None:
+        """There is room again."""
         for reader in self._readers.values():
             reader.wake()
 

@@ -147,7 +147,7 @@ class Reading:
         self._woken.set()
 
     def _drained(self) -> None:
-        self.fetcher.wake()
+        self.fetcher.drained()
 
     # --- taking -------------------------------------------------------------------------------------------------------
 
