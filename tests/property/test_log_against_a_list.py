@@ -106,8 +106,8 @@ class LogAgainstAList(RuleBasedStateMachine):
         self._forget_sequences()
 
     def _forget_sequences(self) -> None:
-        """After a cut or a restart the log may know fewer batches of a producer, or some again that lie before its start
-        and are read in recovery, but none that was not sent."""
+        """After a cut or a restart the log may know fewer batches of a producer, or some again that lie before its
+        start and are read in recovery, but none that was not sent."""
         for producer_id in {sent[0] for sent in self.sent}:
             state = self.bench.log.producers.state(producer_id)
             if state is None or not state.batches:
