@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -199,3 +199,44 @@ def test_an_aborted_batch_leaves_nothing(broker: Broker, run: Callable[[str], Ru
 
 async def killed_instead(*_: Any, **__: Any) -> Any:
     raise Killed
+
+
+def test_a_task_that_fails_leaves_nothing_and_its_next_attempt_writes(
+    broker: Broker, run: Callable[[str], Run]
+) -> None:
+    query = run("sink-failed")
+    shipped = pickle.dumps(ExactStreamWriter(query._options))
+
+    def rows(fail: bool) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"value": pa.array(["a"], pa.string())})
+        if fail:
+            raise ZeroDivisionError
+
+    writer: ExactStreamWriter = pickle.loads(shipped)
+    with pytest.raises(ZeroDivisionError):
+        writer.write_task(Task(QUERY, 0, 0, 0), rows(True))
+    query.commit(0, [writer.write_task(Task(QUERY, 0, 0, 1), rows(False))])
+    assert_committed(broker, "sink-failed", ["a"])
+
+
+def test_many_rows_of_several_topics_all_arrive(broker: Broker, run: Callable[[str], Run]) -> None:
+    query = run("sink-many")
+    create_topic(broker, "sink-more", 1)
+    options = query._options._replace(topic="", columns=("value", "topic"))
+    writer: ExactStreamWriter = pickle.loads(pickle.dumps(ExactStreamWriter(options)))
+    batches = [
+        pa.record_batch(
+            {
+                "value": [f"{first + each:06d}" for each in range(10_000)],
+                "topic": ["sink-more" if each % 4 == 0 else "sink-many" for each in range(10_000)],
+            }
+        )
+        for first in range(0, 150_000, 10_000)
+    ]
+    message = writer.write_task(Task(QUERY, 0, 0, 0), iter(batches))
+    assert message.rows == 150_000
+    query.commit(0, [message])
+    until(lambda: len(committed_values(broker, "sink-more")) == 37_500, "the rows of one topic")
+    until(lambda: len(committed_values(broker, "sink-many")) == 112_500, "the rows of the other")
+    values = committed_values(broker, "sink-many") + committed_values(broker, "sink-more")
+    assert sorted(values) == [f"{each:06d}" for each in range(150_000)]

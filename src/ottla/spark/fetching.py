@@ -56,7 +56,10 @@ class Fetcher:
     async def _attempt(self, position: int) -> Fetched:
         try:
             part = await self._ask(position)
-            if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._replica < 0:
+            if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._replica >= 0:
+                self._replica = -1  # a follower may be behind: the leader knows
+                part = await self._ask(position)
+            if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise OutOfRange
             if part.error_code:
                 raise BrokerError(known_code(part.error_code), f"partition {self._partition}")

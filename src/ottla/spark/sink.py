@@ -246,6 +246,16 @@ def write_rows(
 ) -> int:
     """Send all rows and wait until they are acknowledged; how many there were."""
     writer = RowWriter(session, identity)
+    try:
+        _hand_over(writer, options, batches)
+        writer.finish()
+    except BaseException:
+        writer.give_up()
+        raise
+    return writer.rows
+
+
+def _hand_over(writer: RowWriter, options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> None:
     for batch in batches:
         rows = batch.select([name for name in options.columns if name != "topic"])
         if options.topic:
@@ -256,5 +266,3 @@ def write_rows(
             raise BadRows("a row names no topic: its column topic is null, and the option topic is not set")
         for topic in topics.unique().to_pylist():
             writer.write(topic, rows.filter(pc.equal(topics, topic)))
-    writer.finish()
-    return writer.rows

@@ -13,7 +13,7 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.client.cluster import Topic
 from ottla.client.consumer.coordinator_link import CoordinatorLink
 from ottla.client.consumer.group_offsets import GroupOffsets
-from ottla.client.errors import BrokerError
+from ottla.client.errors import ClientError
 from ottla.client.groups.vocabulary import GroupMetadata, OffsetAndMetadata
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, find_offsets, raise_errors
 from ottla.client.settings import CONSUMER
@@ -148,7 +148,7 @@ class Survey:
 
         try:
             self._session.run(self._at_group(group, tell))
-        except BrokerError as problem:
+        except ClientError as problem:
             _log.warning("group %s does not take the query's offsets: %s", group, problem)
 
     async def _at_group(self, group: str, step: Callable[[GroupOffsets], Awaitable[Offsets]]) -> Offsets:

@@ -8,6 +8,7 @@ the next are encoded, so memory holds two portions; `finish` returns when everyt
 import asyncio
 from collections import defaultdict, deque
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -72,6 +73,11 @@ class RowWriter:
         self._send_waiting()
         self._settle()
 
+    def give_up(self) -> None:
+        """Return when nothing is on its way any more; what becomes of it does not matter."""
+        with suppress(ClientError):
+            self._settle()
+
     def _send_waiting(self) -> None:
         parcels: list[Parcel] = []
         for topic, batches in self._waiting.items():
@@ -89,6 +95,8 @@ class RowWriter:
 
     def _encode(self, name: str, table: pa.Table) -> list[Parcel]:
         cluster = self._session.cluster
+        if name not in self._sequences:
+            cluster.forget(name)  # sessions outlive tasks, and topics grow
         topic = cluster.topics.get(name) or self._session.run(cluster.topic(name, self._session.deadline()))
         sequences = self._sequences[name]
         producer = None
