@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ class Sender:
                     delivery = await producer.put("numbers", value, partition=partition)
                 except BufferFull:
                     continue
-                delivery.add_callback(lambda placed, error, value=value: self._ended(value, placed, error))
+                delivery.add_callback(partial(self._ended, value))
                 number += 1
                 while number - self.acknowledged - len(self.failures) > IN_FLIGHT:
                     self._news.clear()
@@ -103,9 +104,7 @@ class Committer:
                 value = b"t%d-%d" % (self._number, partition)
                 self._history.sent("committer", partition, value, name)
                 delivery = await producer.put("numbers", value, partition=partition)
-                delivery.add_callback(
-                    lambda placed, _, value=value: placed and self._history.acknowledged(value, placed.offset)
-                )
+                delivery.add_callback(partial(self._ended, value))
             if self._chance.random() < 0.2:
                 await producer.abort_transaction()
                 self._history.ended(name, committed=False)
@@ -117,6 +116,10 @@ class Committer:
         except TransactionFailed:
             await producer.abort_transaction()
             self._history.ended(name, committed=False)
+
+    def _ended(self, value: bytes, placed: Placed | None, error: ClientError | None) -> None:
+        if placed is not None:
+            self._history.acknowledged(value, placed.offset)
 
     async def go_on(self, count: int) -> None:
         wanted = self.committed + count
