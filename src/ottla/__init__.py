@@ -40,15 +40,17 @@ _HOMES = {
 _MODULES = ("admin", "blocking", "errors")
 
 
-def __getattr__(name: str) -> object:
-    from importlib import import_module
+if not TYPE_CHECKING:  # else checkers would take any name for one of ours
 
-    if name in _MODULES:
-        return import_module(f"ottla.{name}")
-    if name in _HOMES:
-        found = globals()[name] = getattr(import_module(_HOMES[name]), name)
-        return found
-    raise AttributeError(f"module 'ottla' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name in _MODULES:
+            return import_module(f"ottla.{name}")
+        if name in _HOMES:
+            found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+            return found
+        raise AttributeError(f"module 'ottla' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

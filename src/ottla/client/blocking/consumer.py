@@ -173,6 +173,7 @@ class Consumer(Face[AsyncConsumer]):
     group_metadata = Reached(AsyncConsumer.group_metadata)
     why_idle = Reached(AsyncConsumer.why_idle)
     metrics = Reached(AsyncConsumer.metrics)
+    sources = Reached(AsyncConsumer.sources)
 
     # --- whose turn it is ---------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Every setting of Kafka 4.3's clients under Kafka's name.
 
-`load` makes `Settings` of what a user wrote; the tables are `producer`, `consumer`, `admin` and `every_client`. This page is
-the door: other packages import from here.
+`load` makes `Settings` of what a user wrote; the tables are `producer`, `consumer`, `admin` and `every_client`. This
+page is the door: other packages import from here.
 """
 
 from ottla.client.settings.keywords import AdminKeywords, ConsumerKeywords, ProducerKeywords
