@@ -26,6 +26,7 @@ from ottla.testing.faults import Failing, Faults
 from ottla.testing.files import OwnedDisk, TemporaryDirectory
 from ottla.testing.life import Life, Ports, Surroundings
 from ottla.testing.network import HOST, KeptPort, Network
+from ottla.testing.settings import node_settings, setting_texts, texts_of_nodes
 from ottla.testing.steered import SteeredTime
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -43,30 +44,6 @@ TURNS = 4
 BREATH_SECONDS = 0.001
 """What a step leaves to the threads that write."""
 DELETE_TOPICS_VERSION = 6
-
-_COMMON = {
-    "group.initial.rebalance.delay.ms": "0",
-    "num.io.threads": "2",
-    "offsets.topic.num.partitions": "4",
-    "transaction.state.log.num.partitions": "4",
-}
-_ALONE = {
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    # It hears of itself whenever it likes: a jump of time must not end its own session.
-    "broker.session.timeout.ms": str(2**31 - 1),
-}
-_TOGETHER = {
-    "broker.session.timeout.ms": "6000",
-    "broker.heartbeat.interval.ms": "1000",
-    "controller.quorum.fetch.timeout.ms": "5000",
-    "replica.lag.time.max.ms": "10000",
-}
-FIRST_ELECTION_MS = 60
-OWN_SETTINGS = frozenset(
-    {"node.id", "broker.id", "listeners", "advertised.listeners", "log.dir", "log.dirs", "metadata.log.dir"}
-)
 
 
 class Node:
@@ -129,7 +106,9 @@ class System:
         atexit.register(self.close)
         try:
             for number, port in enumerate(ports, 1):
-                values = self._values(number, port, voters, directory.path)
+                values = node_settings(number, port, voters)
+                values |= self._settings
+                values["log.dirs"] = os.path.join(directory.path, f"node-{number}")
                 check_static(values)
                 self._nodes[number] = Node(number, values, port, self._around)
             if together:
@@ -140,34 +119,6 @@ class System:
             self.close()
             raise
         return [node.begin() for node in self._nodes.values()]
-
-    def _values(self, number: int, ports: Ports, voters: list[str], directory: str) -> dict[str, str]:
-        listeners = [f"PLAINTEXT://{HOST}:{ports.broker.number}"]
-        own: dict[str, str] = dict(_ALONE)
-        if ports.controller is not None:
-            listeners.append(f"CONTROLLER://{HOST}:{ports.controller.number}")
-            replicas = min(3, self._count)
-            own = {
-                **_TOGETHER,
-                "process.roles": "broker,controller",
-                "controller.listener.names": "CONTROLLER",
-                "controller.quorum.voters": ",".join(voters),
-                # Apart from each other, so that the first election is not a tie.
-                "controller.quorum.election.timeout.ms": str(FIRST_ELECTION_MS * (1 + 3 * (number - 1))),
-                "default.replication.factor": str(replicas),
-                "min.insync.replicas": str(min(2, replicas)),
-                "offsets.topic.replication.factor": str(replicas),
-                "transaction.state.log.replication.factor": str(replicas),
-                "transaction.state.log.min.isr": str(min(2, replicas)),
-            }
-        return {
-            **_COMMON,
-            **own,
-            **self._settings,
-            "node.id": str(number),
-            "listeners": ",".join(listeners),
-            "log.dirs": os.path.join(directory, f"node-{number}"),
-        }
 
     def _format(self) -> None:
         world = World(OwnedDisk(), self._around.time, RealRandom())
@@ -466,7 +417,7 @@ def broker(
 
     `directory` is where its temporary directory is made; without one that is memory where the machine offers it.
     """
-    return Broker(1, _texts_of_nodes({**(settings or {}), **keywords}), directory)
+    return Broker(1, texts_of_nodes({**(settings or {}), **keywords}), directory)
 
 
 def cluster(
@@ -480,22 +431,7 @@ def cluster(
     """A cluster of nodes, as `broker`; topics have three copies unless they ask for something else."""
     if nodes < 1:
         raise ValueError("a cluster has at least one node")
-    return Cluster(nodes, _texts_of_nodes({**(settings or {}), **keywords}), directory)
-
-
-def _texts_of_nodes(settings: Mapping[str, object]) -> dict[str, str]:
-    texts = setting_texts(settings)
-    for name in OWN_SETTINGS & texts.keys():
-        raise ValueError(f"{name} is chosen here: an embedded node has a free port and a directory of its own")
-    return texts
-
-
-def setting_texts(settings: Mapping[str, object]) -> dict[str, str]:
-    """Settings as a file would have them; `log_retention_ms=1` is `log.retention.ms=1`."""
-    return {
-        name.replace("_", "."): str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in settings.items()
-    }
+    return Cluster(nodes, texts_of_nodes({**(settings or {}), **keywords}), directory)
 
 
 def _knows(life: Life, topic: str) -> bool:
