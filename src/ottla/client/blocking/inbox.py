@@ -12,10 +12,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from ottla.client.blocking.background import Background
-from ottla.client.errors import BufferFull, ClientError, DeadlineExceeded, fresh
+from ottla.client.errors import BufferFull, ClientClosed, ClientError, DeadlineExceeded, fresh
 from ottla.client.producer import Placed, Producer, Record
 
 MOST_RECORDS = 10_000
@@ -23,6 +23,8 @@ MOST_BYTES = 4 * 1024 * 1024
 _UNKNOWN_SIZE = 100
 """What an object counts for whose size only its serializer knows."""
 
+_Entry: TypeAlias = "tuple[Record, Delivery, int]"
+"""A record, what its sender holds of it, and its size."""
 Callback: TypeAlias = Callable[[Placed | None, ClientError | None], Any]
 
 
@@ -56,20 +58,24 @@ class Delivery:
         When the outcome is there already it is called at once.
         """
         with self._gate.lock:
-            if not self.done():
-                self._callbacks = [*(self._callbacks or ()), callback]
-                return
-        callback(self._placed, self._failure)
+            self._callbacks = [*(self._callbacks or ()), callback]
+        if self.done():
+            self._call()
 
     def settle(self, placed: Placed | None, failure: ClientError | None) -> None:
         """Called by the producer, once."""
         self._placed, self._failure = placed, failure
         if self._gate.waiting:
             self._gate.open()
+        if self._callbacks is not None:
+            self._call()
+
+    def _call(self) -> None:
+        """Whoever comes second of outcome and callback finds both; the lock hands each callback to one of them."""
         with self._gate.lock:
             callbacks, self._callbacks = self._callbacks, None
         for callback in callbacks or ():
-            callback(placed, failure)
+            callback(self._placed, self._failure)
 
 
 class Gate:
@@ -95,12 +101,6 @@ class Gate:
             self.lock.notify_all()
 
 
-class _Entry(NamedTuple):
-    record: Record
-    size: int
-    delivery: Delivery
-
-
 class Inbox:
     """The queue of one producer."""
 
@@ -110,7 +110,13 @@ class Inbox:
         self._block_seconds = block_seconds
         self._gate = Gate()
         self._entries: deque[_Entry] = deque()
+        """What threads have put; they and the loop hold the lock for it."""
+        self._taken: deque[_Entry] = deque()
+        """What the loop has taken and works on."""
+        self._count = 0
         self._size = 0
+        self._left = 0
+        """Bytes of what has left since the last look; the loop's alone."""
         self._lock = threading.Lock()
         self._awake = False
         self._emptied: list[asyncio.Future[None]] = []
@@ -122,7 +128,8 @@ class Inbox:
         with self._lock:
             if not self._has_room():
                 raise BufferFull("records are sent faster than they are acknowledged; `put` waits for room")
-            self._entries.append(_Entry(record, size, delivery))
+            self._entries.append((record, delivery, size))
+            self._count += 1
             self._size += size
             asleep, self._awake = not self._awake, True
         if asleep:
@@ -149,53 +156,69 @@ class Inbox:
             async with asyncio.timeout(seconds):
                 await waiter
         except TimeoutError:
-            raise DeadlineExceeded(f"{len(self._entries)} records wait for room") from None
+            raise DeadlineExceeded(f"{self._count} records wait for room") from None
 
     def _has_room(self) -> bool:
-        return len(self._entries) < MOST_RECORDS and self._size < MOST_BYTES
+        return self._count < MOST_RECORDS and self._size < MOST_BYTES
 
     # --- on the loop --------------------------------------------------------------------------------------------------
 
     def _drain(self) -> None:
-        while True:
-            with self._lock:
-                if not self._entries:
-                    self._awake = False
-                    break
-                entry = self._entries.popleft()
-                self._size -= entry.size
-            try:
-                sent = self._producer.send_record(entry.record)
-            except BufferFull:
-                waiting = self._background.loop.create_task(self._wait(entry))
-                waiting.add_done_callback(lambda _: self._drain())
-                return
-            except ClientError as failure:
-                entry.delivery.settle(None, failure)
-                continue
-            sent.add_callback(entry.delivery.settle)
-        if self._gate.waiting:
-            self._gate.open()
+        send = self._producer.send_record
+        while self._take():
+            taken = self._taken
+            while taken:
+                record, delivery, _ = taken[0]
+                try:
+                    sent = send(record)
+                except BufferFull:
+                    waiting = self._background.loop.create_task(self._wait(record, delivery))
+                    waiting.add_done_callback(self._waited)
+                    return
+                except ClientError as failure:
+                    delivery.settle(None, failure)
+                else:
+                    sent.add_callback(delivery.settle)
+                self._leave()
         waiters, self._emptied = self._emptied, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _wait(self, entry: _Entry) -> None:
+    def _take(self) -> bool:
+        """Whether there is something to work on; else the next record wakes the loop."""
+        if self._taken:
+            return True
+        with self._lock:
+            self._count, self._size = len(self._entries), self._size - self._left
+            self._left = 0
+            self._awake = bool(self._entries)
+            self._taken, self._entries = self._entries, self._taken
         if self._gate.waiting:
             self._gate.open()
-        topic, value, key, partition, timestamp, headers = entry.record
+        return self._awake
+
+    def _leave(self) -> None:
+        """The first of those taken is in the producer; its room is given back with that of the others."""
+        self._left += self._taken.popleft()[2]
+
+    def _waited(self, _: asyncio.Task[None]) -> None:
+        self._leave()
+        self._drain()
+
+    async def _wait(self, record: Record, delivery: Delivery) -> None:
+        topic, value, key, partition, timestamp, headers = record
         try:
             sent = await self._producer.put(
                 topic, value, key, partition=partition, timestamp=timestamp, headers=headers
             )
         except ClientError as failure:
-            entry.delivery.settle(None, failure)
+            delivery.settle(None, failure)
         except asyncio.CancelledError:
-            entry.delivery.settle(None, BufferFull("the producer was closed before there was room"))
+            delivery.settle(None, ClientClosed("the client ended before there was room"))
             raise
         else:
-            sent.add_callback(entry.delivery.settle)
+            sent.add_callback(delivery.settle)
 
 
 def _size_of(record: Record) -> int:
