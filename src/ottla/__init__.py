@@ -8,7 +8,7 @@ use, so that `import ottla` costs next to nothing.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla import admin, blocking, errors
+    from ottla import admin, blocking, errors, testing
     from ottla.base.vocabulary import TopicPartition
     from ottla.client.admin.admin import Admin
     from ottla.client.consumer import ConsumedRecord, Consumer
@@ -27,6 +27,7 @@ __all__ = [
     "admin",
     "blocking",
     "errors",
+    "testing",
 ]
 
 _HOMES = {
@@ -37,7 +38,7 @@ _HOMES = {
     "Record": "ottla.client.producer",
     "TopicPartition": "ottla.base.vocabulary",
 }
-_MODULES = ("admin", "blocking", "errors")
+_MODULES = ("admin", "blocking", "errors", "testing")
 
 
 if not TYPE_CHECKING:  # else checkers would take any name for one of ours
