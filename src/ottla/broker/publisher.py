@@ -5,6 +5,7 @@ then settings). Never knows: how a change came about. Invariants: called on the 
 topic that clients can reach has its logs; a log is pulled exactly while its replica follows a leader.
 """
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
@@ -28,6 +29,7 @@ class Publisher:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
+        self._awaited: list[asyncio.Future[None]] = []
         self._settings: dict[Overrides, tuple[LogSettings, int]] = {}
         self._logs = LogWork(broker, lambda topic: self.settings_of(broker.image, topic), self._reach)
 
@@ -60,8 +62,18 @@ class Publisher:
 
     # --- later ---
 
+    async def next_change(self, seconds: float) -> None:
+        """Until the next change of metadata, at most so long."""
+        change: asyncio.Future[None] = self._broker.loop.create_future()
+        self._awaited.append(change)
+        await asyncio.wait((change,), timeout=seconds)
+
     def publish(self, delta: ClusterDelta, image: ClusterImage) -> None:
         self._broker.image = self._broker.partitions.image = image
+        awaited, self._awaited = self._awaited, []
+        for change in awaited:
+            if not change.done():
+                change.set_result(None)
         if delta.changed_configs:
             self._configure(delta, image)
         tasks: list[LogTask] = []

@@ -52,6 +52,8 @@ READER_SECONDS = 10.0
 """So long after somebody last waited for records here, the leader is asked to tell a new watermark at once."""
 AT_ONCE_BYTES = 1 << 20
 """Bytes taken into logs before other work of the broker gets its turn."""
+JUST_SECONDS = 1.0
+"""How long a leader that does not answer may still be replaced any moment."""
 LATEST, EARLIEST = -1, -2
 _NO_SESSION = (0, 0)
 _LARGEST_EPOCH = 2**31 - 1
@@ -98,7 +100,9 @@ class Puller:
         self._link: Link | None = None
         self._address: tuple[str, int] | None = None
         self._wake = asyncio.Event()
-        self._asking = self._interrupted = self._down = False
+        self._asking = self._interrupted = False
+        self.down_since: float | None = None
+        """When the leader stopped answering; None while it answers."""
         self._task = asyncio.create_task(self._run())
 
     # --- who is pulled ---
@@ -189,13 +193,13 @@ class Puller:
             self._session = _NO_SESSION
             if self._interrupted:
                 return True
-            if not self._down:
+            if self.down_since is None:
                 logger.info("broker %d cannot be pulled from: %s", self._leader, down)
-            self._down = True
+                self.down_since = self._broker.clock.monotonic()
             return False
         finally:
             self._asking = self._interrupted = False
-        self._down = False
+        self.down_since = None
         await self._take(answer)
         return True
 
@@ -460,6 +464,15 @@ class Pullers:
         puller = self._of.pop(partition, None)
         if puller is not None:
             puller.remove(partition)
+
+    def just_lost(self) -> set[int]:
+        """Leaders that answered until a moment ago: the controller is about to hear of it, or has not told yet."""
+        now = self._broker.clock.monotonic()
+        return {
+            leader
+            for (leader, _), puller in self._pullers.items()
+            if puller.down_since is not None and now - puller.down_since < JUST_SECONDS
+        }
 
     async def stop(self) -> None:
         await asyncio.gather(*(puller.stop() for puller in self._pullers.values()))

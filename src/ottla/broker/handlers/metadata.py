@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _STEP_PARTITIONS = 500
 FIRST_BY_ID = 12
+FALL_SECONDS = 0.4
+"""How long an answer that would name a leader that has just fallen waits for its successor."""
 
 
 async def handle(broker: "Broker", request: MetadataRequest, context: Context) -> MetadataResponse:
@@ -38,6 +40,7 @@ async def handle(broker: "Broker", request: MetadataRequest, context: Context) -
         return _refused(request)
     if not everything:
         await _create_missing(broker, request, context)
+        await _follow_a_fall(broker, request)
     image = broker.image
     reachable = {each.id for each in image.brokers.values() if not each.fenced and context.listener in each.listeners}
     topics: list[MetadataResponseTopic] = []
@@ -69,6 +72,21 @@ async def handle(broker: "Broker", request: MetadataRequest, context: Context) -
         if request.include_cluster_authorized_operations
         else NOT_ASKED,
     )
+
+
+async def _follow_a_fall(broker: "Broker", request: MetadataRequest) -> None:
+    """A leader that this broker cannot reach since a moment will have a successor in another: clients that notice its
+    fall ask at once, and one that is told of the fallen leader again may take seconds until it asks the next time."""
+    deadline = broker.loop.time() + FALL_SECONDS
+    while lost := broker.pullers.just_lost():
+        image = broker.image
+        asked = [
+            image.topics_by_id.get(each.topic_id) or image.topics.get(each.name or "") for each in request.topics or ()
+        ]
+        left = deadline - broker.loop.time()
+        if left <= 0 or not any(partition.leader in lost for topic in asked if topic for partition in topic.partitions):
+            return
+        await broker.publisher.next_change(left)
 
 
 def _names_an_id(asked: MetadataRequestTopic) -> bool:
