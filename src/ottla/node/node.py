@@ -150,7 +150,7 @@ class Node:
         # What start-up made lives as long as the node: the collector need not look at it again.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(10_000, 20, 50)
+        gc.set_threshold(10_000, 20, 100)
         if not COMPILED:
             logger.info("the compiled record codec is not installed: its Python twin serves")
         self._tell(listeners[0][0], assembly.cluster_id)
