@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.processes import free_port, until
+from support.processes import free_ports, until
 
 OTTLA = str(Path(sys.executable).with_name("ottla"))
 SECONDS = 40.0
@@ -56,19 +56,6 @@ def refused(*arguments: str) -> str:
     assert answer.returncode == 1, answer.stdout
     assert answer.stderr.count("\n") == 1, answer.stderr
     return answer.stderr
-
-
-def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody listens on."""
-    while True:
-        first = free_port()
-        try:
-            for port in range(first, first + count):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return first
 
 
 def test_three_nodes_start_serve_stop_and_start_again_with_what_they_had(tmp_path: Path) -> None:

@@ -39,6 +39,19 @@ def free_port() -> int:
             return port
 
 
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that nobody listens on."""
+    while True:
+        first = free_port()
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return first
+
+
 def until(condition: Callable[[], Result], what: str, seconds: float = 15.0) -> Result:
     """The first true answer of `condition`, asked again and again; a failure that names `what` after the deadline."""
     deadline = time.monotonic() + seconds

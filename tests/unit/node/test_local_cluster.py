@@ -12,7 +12,7 @@ from ottla.log.properties import read_directory_properties
 from ottla.node.local_cluster import LocalNode, prepare, settings_text, voter_count
 from ottla.node.options import StartFailure
 from ottla.runtime.disk import RealDisk
-from support.processes import free_port
+from support.processes import free_ports
 
 
 @pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (6, 5), (9, 5)])
@@ -21,7 +21,7 @@ def test_an_odd_number_of_the_first_nodes_votes(brokers: int, voters: int) -> No
 
 
 def test_nodes_are_made_once_and_found_again(tmp_path: Path) -> None:
-    made = prepare(str(tmp_path), 2, free_port())
+    made = prepare(str(tmp_path), 2, free_ports(2))
     texts = [Path(node.settings_file).read_text() for node in made]
     assert prepare(str(tmp_path), None, None) == made
     assert prepare(str(tmp_path), 2, made[0].port) == made
@@ -30,7 +30,7 @@ def test_nodes_are_made_once_and_found_again(tmp_path: Path) -> None:
 
 
 def test_every_node_belongs_to_the_same_cluster(tmp_path: Path) -> None:
-    nodes = prepare(str(tmp_path), 3, free_port())
+    nodes = prepare(str(tmp_path), 3, free_ports(3))
     grown = prepare(str(tmp_path), 4, None)
     assert grown[:3] == nodes
     owned = [read_directory_properties(RealDisk(), node.data) for node in grown]
@@ -40,7 +40,7 @@ def test_every_node_belongs_to_the_same_cluster(tmp_path: Path) -> None:
 
 
 def test_a_start_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
-    nodes = prepare(str(tmp_path), 1, free_port())
+    nodes = prepare(str(tmp_path), 1, free_ports(4))
     Path(nodes[0].settings_file).unlink()
     again = prepare(str(tmp_path), 1, nodes[0].port)
     assert [node.node_id for node in again] == [1]
@@ -76,7 +76,7 @@ def test_a_port_in_use_a_smaller_cluster_and_a_strange_file_are_refused_in_a_sen
         with pytest.raises(StartFailure, match="of node 1 is in use"):
             prepare(str(tmp_path / "new"), 1, other.getsockname()[1])
     assert not (tmp_path / "new").exists()
-    nodes = prepare(str(tmp_path), 2, free_port())
+    nodes = prepare(str(tmp_path), 2, free_ports(2))
     with pytest.raises(StartFailure, match="holds 2 nodes"):
         prepare(str(tmp_path), 1, None)
     with pytest.raises(StartFailure, match="leave --port out"):
