@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 import ottla
-from ottla.admin import CommittedOffset, NewTopic, Resource, ResourceKind
+from ottla import TopicPartition
+from ottla.admin import CommittedOffset, EligibleLeaders, NewTopic, Resource, ResourceKind
 from ottla.errors import BrokerError, ErrorCode
 from support.brokers import Broker
 from support.processes import until
@@ -85,6 +86,24 @@ async def test_topics_are_created_described_grown_and_deleted(admin: ottla.Admin
         return topic not in {each.name for each in await admin.topics()}
 
     await eventually(gone, "the topic is gone")
+
+
+async def test_eligible_leaders_are_told_for_every_partition_page_after_page(
+    admin: ottla.Admin, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.client.admin.topics.PARTITIONS_AT_ONCE", 2)
+    await created(admin, topic, 5)
+
+    async def all_told() -> bool:
+        try:
+            told = await admin.eligible_leaders([topic])
+        except BrokerError:
+            return False
+        return told == {TopicPartition(topic, number): EligibleLeaders((), ()) for number in range(5)}
+
+    await eventually(all_told, "five partitions, each with nobody outside its in-sync set")
+    with pytest.raises(BrokerError, match="no-such-topic"):
+        await admin.eligible_leaders(["no-such-topic"])
 
 
 async def test_a_topic_can_be_placed_by_hand(admin: ottla.Admin, topic: str) -> None:

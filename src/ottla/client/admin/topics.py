@@ -46,6 +46,12 @@ from ottla.wire.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ottla.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -58,6 +64,18 @@ TOPICS_AT_ONCE = 500
 """Topics whose settings are asked for in one request."""
 BROKER_DEFAULT = -1
 """As partitions or replication factor of a new topic: what the broker's settings say."""
+
+
+PARTITIONS_AT_ONCE = 2_000
+
+
+class EligibleLeaders(NamedTuple):
+    """Replicas of one partition that are not in sync."""
+
+    eligible: tuple[int, ...]
+    """They have everything that was committed and may lead."""
+    last_known: tuple[int, ...]
+    """Who led last, where nobody may."""
 
 
 class NewTopic(NamedTuple):
@@ -149,6 +167,32 @@ class TopicAdmin(Part):
         deadline = self._deadline(seconds)
         found = await self._cluster.retry(lambda: self._cluster.refresh(names, deadline), deadline)
         return {name: found.get(name) or _unknown_topic(name) for name in names}
+
+    async def eligible_leaders(
+        self, names: Sequence[str], seconds: float | None = None
+    ) -> dict[TopicPartition, EligibleLeaders]:
+        """Who outside the in-sync sets may lead the partitions of topics without loss (KIP-966); Kafka 4.0 or later."""
+        deadline = self._deadline(seconds)
+        found: dict[TopicPartition, EligibleLeaders] = {}
+        cursor: Cursor | None = None
+        while True:
+            request = DescribeTopicPartitionsRequest(
+                topics=[TopicRequest(name) for name in sorted(names)],
+                response_partition_limit=PARTITIONS_AT_ONCE,
+                cursor=cursor,
+            )
+            answer = await self._cluster.ask_any(request, DescribeTopicPartitionsResponse, deadline)
+            for topic in answer.topics:
+                if topic.error_code != ErrorCode.NONE:
+                    raise BrokerError(known_code(topic.error_code), f"topic {topic.name!r}")
+                for partition in topic.partitions:
+                    found[TopicPartition(topic.name or "", partition.partition_index)] = EligibleLeaders(
+                        tuple(partition.eligible_leader_replicas or ()), tuple(partition.last_known_elr or ())
+                    )
+            following = answer.next_cursor
+            if following is None:
+                return found
+            cursor = Cursor(following.topic_name, following.partition_index)
 
     async def create_topics(
         self, topics: Sequence[NewTopic], seconds: float | None = None, *, validate_only: bool = False

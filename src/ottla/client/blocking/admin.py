@@ -22,6 +22,7 @@ class Admin(Face[AsyncAdmin]):
 
     topics = Blocked(AsyncAdmin.topics)
     describe_topics = Blocked(AsyncAdmin.describe_topics)
+    eligible_leaders = Blocked(AsyncAdmin.eligible_leaders)
     create_topics = Blocked(AsyncAdmin.create_topics)
     delete_topics = Blocked(AsyncAdmin.delete_topics)
     create_partitions = Blocked(AsyncAdmin.create_partitions)
