@@ -6,6 +6,7 @@ that does not know how its transaction ended begins anew with a new epoch, as th
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from random import Random
@@ -35,7 +36,7 @@ _LOST = frozenset(
 """What a writer that sends one batch at a time, again and again, must never hear."""
 
 
-class Actor:
+class Actor(ABC):
     """Somebody who does things until told to stop."""
 
     def __init__(self, loop: SimLoop, addresses: Sequence[Address], random: Random, history: History) -> None:
@@ -63,8 +64,9 @@ class Actor:
     async def _main(self) -> None:
         await self.run(Session(self._addresses, self.random))
 
+    @abstractmethod
     async def run(self, session: Session) -> None:
-        raise NotImplementedError
+        """What it does until it is told to stop."""
 
     async def again(self, session: Session, step: Callable[[], Awaitable[T]]) -> T:
         """Repeat what may succeed later, for a while."""

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.broker.context import Context
 from ottla.broker.group_host import OFFSETS_TOPIC
 from ottla.broker.transaction_shard import answered
+from ottla.net.dispatch import Context
 from ottla.transactions.decision import Outcome, Producer
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 

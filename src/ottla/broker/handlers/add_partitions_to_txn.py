@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.broker.context import Context
 from ottla.metadata.image import INTERNAL_TOPICS
+from ottla.net.dispatch import Context
 from ottla.transactions.decision import Outcome, Producer
 from ottla.transactions.state import EPOCH_PER_TRANSACTION
 from ottla.wire.messages.add_partitions_to_txn import (

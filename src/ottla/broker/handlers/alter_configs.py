@@ -5,8 +5,8 @@ A resource named twice is refused; Kafka leaves such a request without an answer
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.context import Context
 from ottla.metadata.configs import misdirected, refused_resource
+from ottla.net.dispatch import Context
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.apis import SERVED, advertised_versions
-from ottla.broker.context import Context
+from ottla.net.dispatch import Context
 from ottla.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,

@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.context import Context
 from ottla.broker.group_cluster import is_offered
 from ottla.broker.handlers.describe_groups import ALL_OPERATIONS
 from ottla.groups.modern import ConsumerGroup
 from ottla.groups.modern import Member as GroupMember
 from ottla.metadata.image import ClusterImage
+from ottla.net.dispatch import Context
 from ottla.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,

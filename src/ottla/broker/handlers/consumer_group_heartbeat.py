@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.context import Context
 from ottla.broker.group_cluster import is_offered
 from ottla.broker.group_shard import Answer
 from ottla.groups.decision import Caller
 from ottla.groups.modern_heartbeat import refused
+from ottla.net.dispatch import Context
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.context import Context
 from ottla.broker.partitions import Partition
 from ottla.metadata.image import INTERNAL_TOPICS
+from ottla.net.dispatch import Context
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,

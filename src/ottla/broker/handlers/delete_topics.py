@@ -5,7 +5,7 @@ Their files are renamed at once and removed later. Kafka shuffles the results, h
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.context import Context
+from ottla.net.dispatch import Context
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
 if TYPE_CHECKING:

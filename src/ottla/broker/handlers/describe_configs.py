@@ -12,10 +12,10 @@ from ottla.base.errors import ErrorCode
 from ottla.base.settings import describe
 from ottla.base.settings.describe import Described, Source
 from ottla.broker import loggers
-from ottla.broker.context import Context
 from ottla.metadata.decision import Refusal
 from ottla.metadata.image import ResourceType
 from ottla.metadata.names import topic_name_problem
+from ottla.net.dispatch import Context
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -4,8 +4,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.context import Context
 from ottla.log.data_directory import DataDirectory
+from ottla.net.dispatch import Context
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,

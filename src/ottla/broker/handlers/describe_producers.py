@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.context import Context
 from ottla.log.producers import ProducerState
 from ottla.metadata.names import topic_name_problem
+from ottla.net.dispatch import Context
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,

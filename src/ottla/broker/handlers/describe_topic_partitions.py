@@ -8,9 +8,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.context import Context
 from ottla.metadata.image import TopicImage
 from ottla.metadata.names import topic_name_problem
+from ottla.net.dispatch import Context
 from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

@@ -5,8 +5,8 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.context import Context
 from ottla.broker.transaction_shard import answered
+from ottla.net.dispatch import Context
 from ottla.transactions.decision import Outcome, Producer
 from ottla.transactions.state import EPOCH_PER_TRANSACTION
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.broker import loggers
-from ottla.broker.context import Context
 from ottla.metadata.configs import TWICE, misdirected, operations, refused_resource
 from ottla.metadata.decision import Refusal
 from ottla.metadata.image import ResourceType
+from ottla.net.dispatch import Context
 from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,

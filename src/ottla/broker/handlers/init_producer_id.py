@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import NO_PRODUCER_ID
-from ottla.broker.context import Context
+from ottla.net.dispatch import Context
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.context import Context
 from ottla.broker.group_shard import Answer
 from ottla.groups.decision import Caller
 from ottla.groups.rebalance import join_refused
+from ottla.net.dispatch import Context
 from ottla.wire.messages.join_group import JoinGroupRequest
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ in steps.
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.context import Context
 from ottla.metadata.image import ClusterImage, ResourceType
+from ottla.net.dispatch import Context
 from ottla.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.context import Context
 from ottla.broker.partitions import Partition
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
+from ottla.net.dispatch import Context
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.context import Context
 from ottla.groups.patterns import ALPHABET, BadPattern, Pattern
+from ottla.net.dispatch import Context
 from ottla.transactions.state import STATES, Transaction
 from ottla.wire.messages.list_transactions import (
     ListTransactionsRequest,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import NO_TOPIC_ID
-from ottla.broker.context import Context
 from ottla.broker.handlers.describe_cluster import ALL_CLUSTER_OPERATIONS, NOT_ASKED
 from ottla.broker.handlers.describe_topic_partitions import ALL_TOPIC_OPERATIONS
 from ottla.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.names import topic_name_problem
+from ottla.net.dispatch import Context
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.metadata import (
     MetadataRequest,

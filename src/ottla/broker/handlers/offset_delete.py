@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.context import Context
 from ottla.broker.group_shard import Answer
 from ottla.metadata.image import ClusterImage
+from ottla.net.dispatch import Context
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,

@@ -7,8 +7,8 @@ topics are named by their ids. Where stable offsets are required, those that an 
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.context import Context
 from ottla.groups.modern import ConsumerGroup
+from ottla.net.dispatch import Context
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

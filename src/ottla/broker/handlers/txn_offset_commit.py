@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.broker.context import Context
 from ottla.broker.group_host import OFFSETS_TOPIC
 from ottla.broker.machine_shard import Writer
 from ottla.broker.transaction_admission import VERIFICATION, is_open
@@ -17,6 +16,7 @@ from ottla.broker.transaction_joining import Joining, join
 from ottla.groups.decision import Decision
 from ottla.groups.offsets import commit_refused, committed_facts
 from ottla.groups.pending_offsets import pending_commit
+from ottla.net.dispatch import Context
 from ottla.transactions.decision import Producer
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
 from ottla.wire.messages.txn_offset_commit import (

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.context import Context
+from ottla.net.dispatch import Context
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ is touched on the loop's thread only; after `close` nothing of it is left.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
@@ -28,7 +29,7 @@ class Closeable(Protocol):
 C = TypeVar("C", bound=Closeable)
 
 
-class Face(Generic[C]):
+class Face(ABC, Generic[C]):
     """Base of the blocking clients: a context manager, also usable without."""
 
     _what = "client"
@@ -62,8 +63,9 @@ class Face(Generic[C]):
             self._closed = True
             leave(self._background)
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError
+        """End it; does nothing the second time."""
 
     def __enter__(self) -> Self:
         self._check()

@@ -6,6 +6,7 @@ Java assignors without racks. Invariants: every partition of a topic that a memb
 its subscribers; the same input gives the same output.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -27,7 +28,7 @@ class GroupMember(NamedTuple):
     user_data: bytes | None = None
 
 
-class Assignor:
+class Assignor(ABC):
     """The base of all assignors; a custom one gives a name and `assign`, and the rest where it has use for it."""
 
     name: str
@@ -39,11 +40,11 @@ class Assignor:
         """What this member lets the leader know."""
         return None
 
+    @abstractmethod
     def assign(self, members: Sequence[GroupMember], counts: Mapping[str, int]) -> Mapping[str, list[TopicPartition]]:
         """Partitions by member id. `counts` has the number of partitions of every topic that exists."""
-        raise NotImplementedError
 
-    def assigned(self, partitions: frozenset[TopicPartition], generation: int) -> None:
+    def assigned(self, partitions: frozenset[TopicPartition], generation: int) -> None:  # noqa: B027 - most need not know
         """This member got these."""
 
 
