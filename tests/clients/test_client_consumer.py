@@ -260,7 +260,8 @@ async def test_a_compacted_topic_is_read_over_its_gaps(start_broker: StartBroker
             fill(broker, topic, [*records, Rec(b"once", b"only-%d" % number)])
 
         def compacted() -> bool:
-            return len(records_of(broker, topic)) < 404
+            """A fetch answers from the first segment alone: that it has few records says nothing yet."""
+            return not any(record.value[:1] == b"0" for record in records_of(broker, topic) if record.value)
 
         await asyncio.to_thread(until_so, compacted, "the log is compacted")
         place = TopicPartition(topic, 0)
