@@ -14,3 +14,7 @@ class DataLoss(Exception):
 
 class BadRows(ValueError):
     """Rows that cannot be written."""
+
+
+class NoJava(Exception):
+    """Spark cannot run here."""
