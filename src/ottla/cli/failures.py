@@ -30,6 +30,12 @@ _NEXT_STEPS = {
     ErrorCode.LEADER_NOT_AVAILABLE: "'ottla topic describe' shows which partitions have no leader",
     ErrorCode.KAFKA_STORAGE_ERROR: "look at the disk of the broker",
     ErrorCode.TOPIC_DELETION_DISABLED: "set delete.topic.enable=true on the brokers",
+    ErrorCode.GROUP_ID_NOT_FOUND: "'ottla group list' shows what there is",
+    ErrorCode.NON_EMPTY_GROUP: "stop them first: 'ottla group describe NAME --members' shows them",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the group's members first",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "ask for the right to use the group",
+    ErrorCode.UNKNOWN_MEMBER_ID: "'ottla group describe NAME --members' shows who is in it",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "'ottla transaction list' shows what there is",
 }
 
 _PLAIN_WORDS = {
@@ -51,10 +57,18 @@ _PLAIN_WORDS = {
     ErrorCode.INVALID_TIMESTAMP: "was given a timestamp the topic does not take",
     ErrorCode.POLICY_VIOLATION: "breaks a policy of the cluster",
     ErrorCode.TOPIC_DELETION_DISABLED: "cannot be deleted on this cluster",
+    ErrorCode.GROUP_ID_NOT_FOUND: "does not exist",
+    ErrorCode.NON_EMPTY_GROUP: "has members",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "belongs to a topic the group reads",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "is not yours to use",
+    ErrorCode.UNKNOWN_MEMBER_ID: "is not in the group",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "does not exist",
 }
 
-_SAY_ENOUGH = frozenset({ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-"""Codes about topics to which the broker's own sentence adds nothing."""
+_SAY_ENOUGH = frozenset(
+    {ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND}
+)
+"""Codes to which the broker's own sentence adds nothing."""
 
 
 class Failure(Exception):
