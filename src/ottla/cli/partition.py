@@ -36,6 +36,7 @@ def elect(
         bool,
         typer.Option("--unclean", help="Let a replica lead that may lack records, where no other lives. Loses data."),
     ] = False,
+    as_json: AsJson = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     seconds: Seconds = DEFAULT_SECONDS,
 ) -> None:
@@ -47,22 +48,27 @@ def elect(
     ottla partition elect orders:2 --unclean
     """
     from ottla.base.errors import ErrorCode
+    from ottla.cli.named import partitions_named
+    from ottla.cli.outcomes import outcome_json, require
     from ottla.client.admin.brokers import BrokerAdmin
 
     if unclean and not partitions:
         raise typer.BadParameter("an unclean election loses records: name its topics or partitions")
 
     async def work(cluster: "Cluster") -> "dict[TopicPartition, Outcome]":
-        named = await _named(cluster, partitions, seconds) if partitions else None
+        named = await partitions_named(cluster, partitions, seconds) if partitions else None
         return await BrokerAdmin(cluster).elect_leaders(named, seconds, unclean=unclean)
 
-    outcomes = with_cluster(bootstrap, seconds, work)
+    outcomes = {_name(place): outcome for place, outcome in sorted(with_cluster(bootstrap, seconds, work).items())}
+    elected = [name for name, outcome in outcomes.items() if outcome.error == ErrorCode.NONE]
+    if as_json:
+        show_json([outcome_json("partition", name, outcome, "elected") for name, outcome in outcomes.items()])
+    else:
+        for name in elected:
+            say(f"elected a leader for {name}\n")
     fine = (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
-    elected = [place for place, outcome in sorted(outcomes.items()) if outcome.error == ErrorCode.NONE]
-    for place in elected:
-        say(f"elected a leader for {place.topic}:{place.partition}\n")
-    _require({place: outcome for place, outcome in outcomes.items() if outcome.error not in fine})
-    if not elected:
+    require("partition", {name: outcome for name, outcome in outcomes.items() if outcome.error not in fine})
+    if not elected and not as_json:
         say("every partition is led as it should be\n")
 
 
@@ -103,7 +109,7 @@ def reassign(
     elif status:
         _show_moves(moves, as_json, bootstrap, seconds)
     elif cancel:
-        _cancel(moves, bootstrap, seconds)
+        _cancel(moves, as_json, bootstrap, seconds)
     elif moves or file:
         _reassign(_targets(moves or [], file), _rate(throttle), wait, bootstrap, seconds)
     else:
@@ -178,9 +184,10 @@ def _reassign(
 
 def _show_moves(names: list[str] | None, as_json: bool, bootstrap: str, seconds: float) -> None:
     from ottla.cli.moves import moves_json, moves_table, moves_under_way
+    from ottla.cli.named import partitions_named
 
     async def work(cluster: "Cluster") -> "list[Move]":
-        named = await _named(cluster, names, seconds) if names else None
+        named = await partitions_named(cluster, names, seconds) if names else None
         return await moves_under_way(cluster, named, seconds)
 
     found = with_cluster(bootstrap, seconds, work)
@@ -192,12 +199,14 @@ def _show_moves(names: list[str] | None, as_json: bool, bootstrap: str, seconds:
         say("no partition is being moved\n")
 
 
-def _cancel(names: list[str] | None, bootstrap: str, seconds: float) -> None:
+def _cancel(names: list[str] | None, as_json: bool, bootstrap: str, seconds: float) -> None:
+    from ottla.cli.named import partitions_named
+    from ottla.cli.outcomes import outcome_json, require
     from ottla.client.admin.brokers import BrokerAdmin
 
     async def work(cluster: "Cluster") -> "dict[TopicPartition, Outcome]":
         admin = BrokerAdmin(cluster)
-        named = await _named(cluster, names, seconds) if names else None
+        named = await partitions_named(cluster, names, seconds) if names else None
         moving = await admin.reassignments(named, seconds)
         outcomes = await admin.reassign(dict.fromkeys(moving), seconds) if moving else {}
         await admin.unthrottle(
@@ -207,9 +216,12 @@ def _cancel(names: list[str] | None, bootstrap: str, seconds: float) -> None:
         )
         return outcomes
 
-    outcomes = with_cluster(bootstrap, seconds, work)
-    _require({place: outcome for place, outcome in outcomes.items() if outcome.error})
-    say(f"cancelled {_partitions(len(outcomes))}\n" if outcomes else "no partition is being moved\n")
+    outcomes = {_name(place): outcome for place, outcome in sorted(with_cluster(bootstrap, seconds, work).items())}
+    if as_json:
+        show_json([outcome_json("partition", name, outcome, "cancelled") for name, outcome in outcomes.items()])
+    require("partition", outcomes)
+    if not as_json:
+        say(f"cancelled {_partitions(len(outcomes))}\n" if outcomes else "no partition is being moved\n")
 
 
 def _unthrottle(bootstrap: str, seconds: float) -> None:
@@ -249,28 +261,10 @@ async def _plan(
     return plan(assignment, racks, sizes), known, sizes
 
 
-async def _named(cluster: "Cluster", names: list[str], seconds: float) -> "list[TopicPartition]":
-    """The partitions of TOPIC or TOPIC:N arguments."""
-    from ottla.base.vocabulary import TopicPartition
-    from ottla.client.admin.topics import TopicAdmin
-    from ottla.client.errors import BrokerError
-
-    found: list[TopicPartition] = []
-    for name in names:
-        topic, colon, number = name.partition(":")
-        if colon:
-            found.append(TopicPartition(topic, _number(number, name)))
-            continue
-        described = (await TopicAdmin(cluster).describe_topics([topic], seconds))[topic]
-        if isinstance(described, BrokerError):
-            raise described
-        found += [TopicPartition(topic, part.number) for part in described.partitions]
-    return list(dict.fromkeys(found))
-
-
 def _targets(texts: list[str], file: str | None) -> "dict[TopicPartition, tuple[int, ...]]":
     from ottla.base.vocabulary import TopicPartition
     from ottla.cli.moves import read_plan
+    from ottla.cli.named import whole_number
 
     if file is not None:
         return read_plan(file)
@@ -280,16 +274,9 @@ def _targets(texts: list[str], file: str | None) -> "dict[TopicPartition, tuple[
         topic, _, number = place.partition(":")
         if not (topic and number and brokers):
             raise typer.BadParameter(f"{text!r} is not TOPIC:N=BROKER,BROKER…")
-        replicas = tuple(_number(broker, text) for broker in brokers.split(","))
-        targets[TopicPartition(topic, _number(number, text))] = replicas
+        replicas = tuple(whole_number(broker, text) for broker in brokers.split(","))
+        targets[TopicPartition(topic, whole_number(number, text))] = replicas
     return targets
-
-
-def _number(text: str, whole: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} in {whole!r} is not a number") from None
 
 
 def _rate(text: str | None) -> int | None:
@@ -303,19 +290,8 @@ def _rate(text: str | None) -> int | None:
     return rate
 
 
-def _require(refused: "dict[TopicPartition, Outcome]") -> None:
-    """Fail with a sentence for what was refused."""
-    from ottla.cli.failures import Failure, refusal
-    from ottla.client.errors import BrokerError
-
-    if refused:
-        raise Failure(
-            "; ".join(
-                refusal(BrokerError(outcome.error, f"partition {place.topic}:{place.partition}", outcome.message))
-                for place, outcome in sorted(refused.items())[:5]
-            )
-            + (f"; and {len(refused) - 5} more" if len(refused) > 5 else "")
-        )
+def _name(place: "TopicPartition") -> str:
+    return f"{place.topic}:{place.partition}"
 
 
 def _partitions(count: int) -> str:
