@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 DEBUG = "OTTLA_DEBUG"
 
@@ -27,10 +27,12 @@ COMMANDS = {
     "serve": _Place("ottla.cli.serve", "serve", "Run one node in the foreground."),
     "format": _Place("ottla.cli.format", "format", "Prepare the data directories of a node of a cluster."),
     "cluster": _Place("ottla.cli.cluster", "app", "Run a cluster on this machine; see how a cluster is."),
+    "profile": _Place("ottla.cli.profile", "app", "Name clusters and their settings, to be chosen with --profile."),
     "topic": _Place("ottla.cli.topic", "app", "Create, list, describe, alter and delete topics."),
     "partition": _Place("ottla.cli.partition", "app", "Elect leaders, move replicas, balance brokers."),
     "produce": _Place("ottla.cli.produce", "produce", "Send lines or JSON objects to a topic."),
     "consume": _Place("ottla.cli.consume", "consume", "Print the records of a topic."),
+    "group": _Place("ottla.cli.group", "app", "List, describe, reset and delete consumer groups."),
     "log": _Place("ottla.cli.log", "app", "Look into log files, without a running node."),
 }
 
@@ -40,6 +42,7 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
+        self.params += [_profile_option(), _debug_option(hidden=False)]
         for name, place in COMMANDS.items():
             self.add_command(TyperCommand(name, help=place.help))
 
@@ -53,10 +56,61 @@ def load(name: str) -> Any:
     place = COMMANDS[name]
     defined = getattr(import_module(place.module), place.name)
     if isinstance(defined, typer.Typer):
-        return typer.main.get_group(defined)
+        group = typer.main.get_group(defined)
+        for verb in group.commands.values():
+            _complete(verb)
+        return group
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.command(name)(defined)
-    return typer.main.get_command(alone)
+    command = typer.main.get_command(alone)
+    _complete(command)
+    return command
+
+
+def _complete(command: Any) -> None:
+    """Give a command the options that all have: --profile beside --bootstrap, and --debug, also behind the verb."""
+    names = [parameter.name for parameter in command.params]
+    if "bootstrap" in names:
+        command.params.insert(names.index("bootstrap") + 1, _profile_option())
+    command.params.append(_debug_option(hidden=True))
+
+
+def _profile_option() -> TyperOption:
+    from ottla.cli.completion import profile_names
+
+    return TyperOption(
+        param_decls=["--profile"],
+        metavar="NAME",
+        is_eager=True,
+        expose_value=False,
+        callback=_take_profile,
+        autocompletion=profile_names,
+        help="The cluster and settings that the config file has under this name.",
+    )
+
+
+def _debug_option(hidden: bool) -> TyperOption:
+    return TyperOption(
+        param_decls=["--debug"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        hidden=hidden,
+        callback=_show_tracebacks,
+        help="Show where in the program a failure happened.",
+    )
+
+
+def _take_profile(_context: Any, _parameter: Any, name: str | None) -> None:
+    if name:
+        from ottla.cli.profiles import choose_profile
+
+        choose_profile(name)
+
+
+def _show_tracebacks(_context: Any, _parameter: Any, wanted: bool) -> None:
+    if wanted:
+        os.environ[DEBUG] = "1"
 
 
 app = typer.Typer(
@@ -75,23 +129,15 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _show_tracebacks(wanted: bool) -> None:
-    if wanted:
-        os.environ[DEBUG] = "1"
-
-
 @app.callback()
 def ottla(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", callback=_show_tracebacks, help="Show where in the program a failure happened.")
-    ] = False,
 ) -> None:
     """A Kafka-compatible event streaming platform.
 
-    The client commands work on any Kafka cluster: name it with --bootstrap.
+    The client commands work on any Kafka cluster: name it with --bootstrap, OTTLA_BOOTSTRAP or a --profile.
 
     \b
     ottla serve                                   start a node on port 9092

@@ -1,12 +1,14 @@
-"""Tables and JSON on standard output.
+"""Tables and JSON on standard output, progress on standard error.
 
-Owns: one table, two faces: ruled on a terminal, plainly aligned where a program reads. Never knows: what is in it.
-Invariant: a reader that went away (`| head`) ends the command with exit code 0 and without a word.
+Owns: one table, two faces: ruled and coloured on a terminal, plainly aligned where a program reads (NO_COLOR takes the
+colours away). Never knows: what is in it. Invariants: a reader that went away (`| head`) ends the command with exit
+code 0 and without a word; progress is shown to people alone and never mixes with what is printed.
 """
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import typer
@@ -16,10 +18,11 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class Column(NamedTuple):
-    """A heading and whether the values are numbers."""
+    """A heading and whether the values are numbers; of a column that says how things are, the words for all is well."""
 
     heading: str
     number: bool = False
+    good: frozenset[str] = frozenset()
 
 
 class Table(NamedTuple):
@@ -57,8 +60,37 @@ def show(table: Table) -> None:
     for column in table.columns:
         ruled.add_column(column.heading, justify="right" if column.number else "left")
     for row in table.rows:
-        ruled.add_row(*(Text(cell) for cell in row))
+        ruled.add_row(*(Text(cell, style(column, cell)) for column, cell in zip(table.columns, row, strict=True)))
     Console().print(ruled)
+
+
+def style(column: Column, cell: str) -> str:
+    """The colour of a cell: only a column that says how things are has any."""
+    if not column.good or not cell:
+        return ""
+    return "green" if cell in column.good else "bold red"
+
+
+Advance = Callable[[int], None]
+
+
+@contextmanager
+def progress(what: str, total: int | None, unit: str = "") -> Iterator[Advance]:
+    """A bar on standard error while long work is done, for people at a terminal; call what it gives with each step.
+
+    Without `total` it shows how much, not how much of it; bytes are told by the unit "B".
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    amount = DownloadColumn(binary_units=True) if unit == "B" else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), amount, TextColumn(unit if unit != "B" else ""))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda step: bar.advance(task, step)
 
 
 def show_json(content: Any) -> None:

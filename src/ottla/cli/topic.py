@@ -245,13 +245,13 @@ async def _sizes(admin: "TopicAdmin", seconds: float) -> "dict[TopicPartition, i
         return None
 
 
-def parse_settings(texts: list[str] | None) -> dict[str, str]:
+def parse_settings(texts: list[str] | None, hint: str = "--config") -> dict[str, str]:
     """The settings of repeated NAME=VALUE options."""
     settings = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--config")
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=hint)
         settings[name.strip()] = value
     return settings
 
