@@ -5,7 +5,16 @@ from ottla.client.admin.brokers import BrokerState, ClusterState, Quorum, Quorum
 from ottla.client.admin.groups import CommittedOffset, GroupDescription, GroupMember, ListedGroup
 from ottla.client.admin.nodes import Feature, FeatureChange, LogDirectory, StoredReplica
 from ottla.client.admin.part import Outcome
-from ottla.client.admin.topics import Config, ConfigSource, Created, EligibleLeaders, NewTopic, Resource, ResourceKind
+from ottla.client.admin.topics import (
+    Config,
+    ConfigSource,
+    ConfigSynonym,
+    Created,
+    EligibleLeaders,
+    NewTopic,
+    Resource,
+    ResourceKind,
+)
 from ottla.client.admin.transactions import ActiveProducer, ListedTransaction, TransactionDescription
 from ottla.client.cluster import Partition, Topic
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, FoundOffset
@@ -21,6 +30,7 @@ __all__ = [
     "CommittedOffset",
     "Config",
     "ConfigSource",
+    "ConfigSynonym",
     "Created",
     "EligibleLeaders",
     "Feature",

@@ -130,6 +130,14 @@ class ConfigSource(IntEnum):
     GROUP = 8
 
 
+class ConfigSynonym(NamedTuple):
+    """One of the places a setting's value may come from, and what is there."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
 class Config(NamedTuple):
     """One setting; the value is None when it is secret or not set."""
 
@@ -139,6 +147,8 @@ class Config(NamedTuple):
     read_only: bool
     sensitive: bool
     documentation: str | None
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    """Every place that says something, the one that counts first."""
 
 
 class _Operation(IntEnum):
@@ -290,12 +300,19 @@ class TopicAdmin(Part):
     # --- settings -----------------------------------------------------------------------------------------------------
 
     async def describe_configs(
-        self, resource: Resource, seconds: float | None = None, *, documentation: bool = False
+        self,
+        resource: Resource,
+        seconds: float | None = None,
+        *,
+        documentation: bool = False,
+        synonyms: bool = False,
     ) -> list[Config]:
         """Every setting of a topic or a broker, by name."""
         deadline = self._deadline(seconds)
         request = DescribeConfigsRequest(
-            resources=[DescribeConfigsResource(resource.kind, resource.name, None)], include_documentation=documentation
+            resources=[DescribeConfigsResource(resource.kind, resource.name, None)],
+            include_synonyms=synonyms,
+            include_documentation=documentation,
         )
 
         async def ask() -> list[Config]:
@@ -435,16 +452,28 @@ class TopicAdmin(Part):
 
 
 def _config(entry: DescribeConfigsResourceResult) -> Config:
+    return Config(
+        entry.name,
+        entry.value,
+        _source(entry.config_source),
+        entry.read_only,
+        entry.is_sensitive,
+        entry.documentation,
+        tuple(ConfigSynonym(each.name, each.value, _source(each.source)) for each in entry.synonyms),
+    )
+
+
+def _source(number: int) -> ConfigSource:
     try:
-        source = ConfigSource(entry.config_source)
+        return ConfigSource(number)
     except ValueError:
-        source = ConfigSource.UNKNOWN
-    return Config(entry.name, entry.value, source, entry.read_only, entry.is_sensitive, entry.documentation)
+        return ConfigSource.UNKNOWN
 
 
 def _node_of(resource: Resource) -> int | None:
     """Only a broker itself knows its static settings."""
-    return int(resource.name) if resource.kind == ResourceKind.BROKER and resource.name else None
+    own = resource.kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER)
+    return int(resource.name) if own and resource.name else None
 
 
 def _subject(resource: Resource) -> str:
