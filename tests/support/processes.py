@@ -6,6 +6,7 @@ deadline; a broker that ends early or does not get ready fails the test with its
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -22,34 +23,35 @@ Result = TypeVar("Result")
 
 START_SECONDS = 20.0
 STOP_SECONDS = 30.0
+FIRST_PORT, PORTS = 10_000, 1000
+"""Where tests listen: as many ports for each worker of a parallel run, and the controllers' as many above them."""
+_turns = itertools.count(37 * os.getpid())  # runs beside each other begin in different places
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on at this moment; its neighbour 1,000 above is free too (for a controller)."""
-    while True:
-        with socket.socket() as probe, socket.socket() as neighbour:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-            if port + 1000 > 65535:
-                continue
-            try:
-                neighbour.bind(("127.0.0.1", port + 1000))
-            except OSError:
-                continue
-            return port
+    """A loopback port nobody listens on; its neighbour 1,000 above is free too (for a controller)."""
+    return free_ports(1)
 
 
 def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody listens on."""
+    """The first of so many ports in a row that nobody listens on.
+
+    They lie below those that the kernel gives to outgoing connections, which could take one between this look and the
+    start of whoever shall listen there; and each worker of a parallel run has a thousand of its own.
+    """
+    first = FIRST_PORT + 2 * PORTS * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
     while True:
-        first = free_port()
+        start = next(_turns) % (PORTS - count)
+        wanted = [first + start + more for more in range(count)]
         try:
-            for port in range(first, first + count):
+            for port in [*wanted, *(port + PORTS for port in wanted)]:
                 with socket.socket() as probe:
                     probe.bind(("127.0.0.1", port))
         except OSError:
             continue
-        return first
+        for _ in range(count - 1):
+            next(_turns)
+        return wanted[0]
 
 
 def until(condition: Callable[[], Result], what: str, seconds: float = 15.0) -> Result:

@@ -91,25 +91,27 @@ class Network:
         return self._open[pair]
 
     def _carry(self, node: int, target: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        source = self._node_behind(writer.get_extra_info("peername")[1])
+        source = self._node_behind(writer.get_extra_info("peername")[1], writer.get_extra_info("sockname")[1])
         gate = self._gate((source, node))
         task = self._loop.create_task(_connect(target, gate, reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _node_behind(self, port: int) -> int:
-        """The node whose process has a socket with this local port; 0 for anybody else."""
-        inode = _inode_of(port)
+    def _node_behind(self, port: int, reached: int) -> int:
+        """The node whose process has a socket from this port to the proxy's; 0 for anybody else."""
+        inode = _inode_of(port, reached)
         for node, pid in self._pids().items():
             if inode is not None and f"socket:[{inode}]" in _descriptors(pid):
                 return node
         return 0
 
 
-def _inode_of(port: int) -> str | None:
+def _inode_of(port: int, remote: int) -> str | None:
+    """The kernel gives one local port to several connections, to different remote ends: only both tell which it is."""
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:] + _six():
         fields = line.split()
-        if int(fields[1].rpartition(":")[2], 16) == port:
+        ends = [int(end.rpartition(":")[2], 16) for end in fields[1:3]]
+        if ends == [port, remote]:
             return fields[9]
     return None
 
