@@ -1,7 +1,7 @@
 """`ottla cluster …`: a cluster on this machine, and how any cluster is.
 
 Owns: the commands and their options. Never knows: processes (`node.local_processes`), requests (`client.admin`)
-and layout (`cluster_views`).
+layout (`cluster_views`, `quorum_views`, `log_dir_views`), who a voter is (`voters`).
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +13,9 @@ from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, AsJson, Bootst
 
 if TYPE_CHECKING:
     from ottla.cli.cluster_views import Status
+    from ottla.client.admin.brokers import Quorum
+    from ottla.client.admin.nodes import LogDirectory
+    from ottla.client.admin.part import Outcome
     from ottla.client.cluster import Cluster
 
 app = typer.Typer(help="Run a cluster on this machine; see how a cluster is.", no_args_is_help=True)
@@ -60,7 +63,8 @@ def status(
     ottla cluster status
     ottla cluster status --json | jq .offline
     """
-    from ottla.cli.cluster_views import brokers_table, quorum_table, status_json, summary, trouble_table
+    from ottla.cli.cluster_views import brokers_table, status_json, summary, trouble_table
+    from ottla.cli.quorum_views import quorum_table
 
     async def work(cluster: "Cluster") -> "Status":
         return await _status(cluster, seconds)
@@ -78,6 +82,144 @@ def status(
     if trouble.rows:
         say("\n")
         show(trouble)
+
+
+@app.command()
+def quorum(
+    as_json: AsJson = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    seconds: Seconds = DEFAULT_SECONDS,
+) -> None:
+    """Show who keeps the metadata log: leader, epoch, voters and observers, and how far each is behind.
+
+    \b
+    ottla cluster quorum
+    ottla cluster quorum --json | jq '.voters[].lag'
+    """
+    from ottla.cli.quorum_views import places_table, quorum_json, quorum_summary
+    from ottla.client.admin.brokers import BrokerAdmin
+
+    async def work(cluster: "Cluster") -> "Quorum":
+        return await BrokerAdmin(cluster).describe_quorum(seconds)
+
+    found = with_cluster(bootstrap, seconds, work)
+    if as_json:
+        show_json(quorum_json(found))
+        return
+    say(quorum_summary(found) + "\n")
+    show(places_table(found))
+
+
+@app.command("add-voter")
+def add_voter(
+    node: Annotated[
+        int | None, typer.Argument(metavar="NODE", min=0, help="The number of a controller that runs.")
+    ] = None,
+    listener: Annotated[
+        list[str] | None,
+        typer.Option("--listener", metavar="NAME://HOST:PORT", help="Where its controller listens; repeat for more."),
+    ] = None,
+    directory_id: Annotated[
+        str | None, typer.Option("--directory-id", metavar="ID", help="Its directory; else as the quorum sees it.")
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE", help="The node's settings file instead, on its machine.")
+    ] = None,
+    as_json: AsJson = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    seconds: Seconds = DEFAULT_SECONDS,
+) -> None:
+    """Let a controller vote that follows the metadata log; the quorum's voters must be ones that can change.
+
+    \b
+    ottla cluster add-voter --config node-4.properties
+    ottla cluster add-voter 4 --listener CONTROLLER://four.example:9093
+    """
+    from ottla.cli.outcomes import report
+    from ottla.cli.voters import voter_named, voter_of_file
+    from ottla.client.admin.brokers import BrokerAdmin
+    from ottla.client.admin.nodes import NodeAdmin
+
+    if (config is None) != bool(node is not None and listener):
+        raise typer.BadParameter("say who shall vote: NODE with --listener, or --config FILE")
+    of_file = None if config is None else voter_of_file(config)
+
+    async def work(cluster: "Cluster") -> "tuple[int, Outcome]":
+        voter = of_file
+        if voter is None and node is not None:
+            voter = voter_named(node, directory_id, listener or (), await BrokerAdmin(cluster).describe_quorum(seconds))
+        assert voter is not None, "the options were checked"
+        added = NodeAdmin(cluster).add_voter(voter.node_id, voter.directory_id, voter.listeners, seconds)
+        return voter.node_id, await added
+
+    number, outcome = with_cluster(bootstrap, seconds, work)
+    report("voter", {str(number): outcome}, "added", as_json=as_json)
+
+
+@app.command("remove-voter")
+def remove_voter(
+    node: Annotated[int, typer.Argument(metavar="NODE", min=0, help="The number of a voter.")],
+    directory_id: Annotated[
+        str | None, typer.Option("--directory-id", metavar="ID", help="Only if it votes with this directory.")
+    ] = None,
+    as_json: AsJson = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    seconds: Seconds = DEFAULT_SECONDS,
+) -> None:
+    """Take a controller's vote away; it goes on as an observer.
+
+    \b
+    ottla cluster remove-voter 4
+    """
+    from ottla.cli.outcomes import report
+    from ottla.cli.voters import voter_to_remove
+    from ottla.client.admin.brokers import BrokerAdmin
+    from ottla.client.admin.nodes import NodeAdmin
+
+    async def work(cluster: "Cluster") -> "Outcome":
+        voter = voter_to_remove(node, directory_id, await BrokerAdmin(cluster).describe_quorum(seconds))
+        return await NodeAdmin(cluster).remove_voter(voter.node_id, voter.directory_id, seconds)
+
+    report("voter", {str(node): with_cluster(bootstrap, seconds, work)}, "removed", as_json=as_json)
+
+
+@app.command("log-dirs")
+def log_dirs(
+    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC…", help="Only these topics; none: all.")] = None,
+    broker: Annotated[
+        list[int] | None, typer.Option("--broker", metavar="ID", min=0, help="Only this broker; repeat for more.")
+    ] = None,
+    partitions: Annotated[bool, typer.Option("--partitions", help="Show every replica instead of sums.")] = False,
+    as_json: AsJson = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    seconds: Seconds = DEFAULT_SECONDS,
+) -> None:
+    """Show what the brokers' log directories hold: sizes by directory and topic, free space, directories offline.
+
+    \b
+    ottla cluster log-dirs
+    ottla cluster log-dirs orders --partitions
+    ottla cluster log-dirs --broker 1 --json | jq '.[].size'
+    """
+    from ottla.cli import log_dir_views as views
+    from ottla.cli.failures import Failure
+    from ottla.client.admin.nodes import NodeAdmin
+
+    async def work(cluster: "Cluster") -> "dict[int, tuple[LogDirectory, ...]]":
+        missing = sorted(set(broker or ()) - set(cluster.brokers))
+        if missing:
+            raise Failure(f"there is no broker {missing[0]}; 'ottla cluster status' shows who is there")
+        return await NodeAdmin(cluster).log_directories(broker or None, seconds)
+
+    found = views.of_topics(with_cluster(bootstrap, seconds, work), topics or ())
+    if as_json:
+        show_json(views.directories_json(found))
+    elif partitions:
+        show(views.replicas_table(found))
+    else:
+        show(views.directories_table(found))
+        say("\n")
+        show(views.topics_table(found))
 
 
 async def _status(cluster: "Cluster", seconds: float) -> "Status":

@@ -10,6 +10,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from ottla.cli.output import Column, Table
+from ottla.cli.quorum_views import quorum_json
 from ottla.client.admin.brokers import BrokerState, ClusterState, Quorum
 from ottla.client.cluster import Partition, Topic
 
@@ -123,32 +124,6 @@ def brokers_table(status: Status) -> Table:
     return Table(columns, rows)
 
 
-def quorum_table(quorum: Quorum) -> Table:
-    """The keepers of the metadata log; how long ago each had caught up is told by the leader's own clock."""
-    now = max((each.last_caught_up for each in (*quorum.voters, *quorum.observers)), default=-1)
-    rows = []
-    for role, replicas in (("voter", quorum.voters), ("observer", quorum.observers)):
-        for replica in replicas:
-            behind = now - replica.last_caught_up if replica.last_caught_up >= 0 else None
-            rows.append(
-                [
-                    str(replica.node_id),
-                    "leader" if replica.node_id == quorum.leader_id else role,
-                    str(replica.end_offset),
-                    str(quorum.lag(replica)),
-                    "?" if behind is None else f"{behind / 1000:.1f} s",
-                ]
-            )
-    columns = [
-        Column("NODE", True),
-        Column("QUORUM"),
-        Column("END OFFSET", True),
-        Column("LAG", True),
-        Column("BEHIND", True),
-    ]
-    return Table(columns, rows)
-
-
 def trouble_table(status: Status) -> Table:
     """The partitions in trouble, worst first; where there are many, the first of them."""
     found = sorted(
@@ -185,7 +160,7 @@ def status_json(status: Status) -> dict[str, Any]:
         "cluster_id": status.state.cluster_id,
         "controller": controller if controller >= 0 else None,
         "brokers": [_broker_json(status, broker) for broker in status.state.brokers],
-        "quorum": None if status.quorum is None else _quorum_json(status.quorum),
+        "quorum": None if status.quorum is None else quorum_json(status.quorum),
         "topics": len(status.topics),
         "partitions": sum(len(topic.partitions) for topic in status.topics),
         "leader_skew": round(leader_skew(status), 4),
@@ -213,21 +188,6 @@ def _partition_json(trouble: Trouble) -> dict[str, Any]:
         "leader": part.leader if part.leader >= 0 else None,
         "replicas": list(part.replicas),
         "in_sync": list(part.in_sync),
-    }
-
-
-def _quorum_json(quorum: Quorum) -> dict[str, Any]:
-    return {
-        "leader": quorum.leader_id if quorum.leader_id >= 0 else None,
-        "epoch": quorum.leader_epoch,
-        "high_watermark": quorum.high_watermark,
-        **{
-            name: [
-                {"id": replica.node_id, "end_offset": replica.end_offset, "lag": quorum.lag(replica)}
-                for replica in replicas
-            ]
-            for name, replicas in (("voters", quorum.voters), ("observers", quorum.observers))
-        },
     }
 
 

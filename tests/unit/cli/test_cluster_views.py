@@ -4,12 +4,12 @@ from ottla.cli.cluster_views import (
     Status,
     brokers_table,
     leader_skew,
-    quorum_table,
     status_json,
     summary,
     trouble_table,
 )
 from ottla.cli.output import plain
+from ottla.cli.quorum_views import quorum_table
 from ottla.client.address import Address
 from ottla.client.admin.brokers import BrokerState, ClusterState, Quorum, QuorumReplica
 from ottla.client.cluster import Partition, Topic
@@ -88,7 +88,7 @@ def test_json_has_every_partition_under_everything_that_is_wrong_with_it() -> No
     assert [row["partition"] for row in document["under_replicated"]] == [1, 2, 3]
     assert document["offline"][0]["leader"] is None
     assert document["controller"] == 3
-    assert document["quorum"]["voters"][0] == {"id": 1, "end_offset": 90, "lag": 10}
+    assert {"id": 1, "end_offset": 90, "lag": 10}.items() <= document["quorum"]["voters"][0].items()
     assert document["brokers"][1]["fenced"] is True
 
 

@@ -80,6 +80,8 @@ class Quorum(NamedTuple):
     high_watermark: int
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
+    listeners: Mapping[int, Mapping[str, Address]] = {}
+    """Where voters listen, by node and name of the listener, where the cluster tells."""
 
     def lag(self, replica: QuorumReplica) -> int:
         """Records the replica has not got, as far as the leader knows."""
@@ -135,7 +137,9 @@ class BrokerAdmin(Part):
                 partition.high_watermark,
                 _quorum_replicas(partition.current_voters),
                 _quorum_replicas(partition.observers),
-            )
+                {node.node_id: {each.name: Address(each.host, each.port) for each in node.listeners}
+                 for node in answer.nodes},
+            )  # fmt: skip
 
         return await self._cluster.retry(ask, deadline)
 
