@@ -5,7 +5,7 @@ Typer's). Invariant: never fails and never speaks, because both would land in th
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,7 +16,15 @@ SECONDS = 1.0
 """How long somebody who pressed TAB is kept waiting for a cluster that does not answer."""
 
 
-def topic_names(context: typer.Context, incomplete: str) -> list[str]:
+def offer_names(command: Any) -> None:
+    """Let the shell offer names wherever a command asks for a TOPIC or a GROUP, by that very word in its help."""
+    for parameter in command.params:
+        for word, names in (("TOPIC", topic_names), ("GROUP", group_names)):
+            if (parameter.metavar or "").startswith(word):
+                parameter._custom_shell_complete = names  # what `autocompletion` would have set
+
+
+def topic_names(context: typer.Context, _parameter: Any, incomplete: str) -> list[str]:
     """The topics that begin so; the cluster's own only when their underscores do."""
 
     async def work(cluster: "Cluster") -> Iterable[str]:
@@ -28,7 +36,7 @@ def topic_names(context: typer.Context, incomplete: str) -> list[str]:
     return _offered(context, incomplete, work)
 
 
-def group_names(context: typer.Context, incomplete: str) -> list[str]:
+def group_names(context: typer.Context, _parameter: Any, incomplete: str) -> list[str]:
     """The groups that begin so."""
 
     async def work(cluster: "Cluster") -> Iterable[str]:

@@ -23,7 +23,7 @@ _NEXT_STEPS = {
     ErrorCode.INVALID_REPLICATION_FACTOR: "ask for a --replication-factor of at most the number of brokers",
     ErrorCode.INVALID_PARTITIONS: "'ottla topic describe' shows how many there are; a topic's partitions can only grow",
     ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes with 'ottla topic alter', or send smaller records",
-    ErrorCode.OFFSET_OUT_OF_RANGE: "choose another --from",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "'ottla topic offsets' shows where it begins and ends",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "ask for the right to use the topic",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ask for the right to change the cluster",
     ErrorCode.NOT_ENOUGH_REPLICAS: "wait until more replicas are in sync, or lower min.insync.replicas",
@@ -46,7 +46,7 @@ _PLAIN_WORDS = {
     ErrorCode.INVALID_REPLICATION_FACTOR: "cannot have that replication factor",
     ErrorCode.INVALID_CONFIG: "was given a setting that is not valid",
     ErrorCode.MESSAGE_TOO_LARGE: "is too large for the broker",
-    ErrorCode.OFFSET_OUT_OF_RANGE: "is not in the log",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "has no such offset",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "is not yours to use",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "is not yours to change",
     ErrorCode.LEADER_NOT_AVAILABLE: "has no leader at the moment",
@@ -99,7 +99,7 @@ def explain(problem: ClientError, bootstrap: str) -> str:
         return f"a record is too large: {problem}; {_NEXT_STEPS[ErrorCode.MESSAGE_TOO_LARGE]}"
     if isinstance(problem, OffsetOutOfRange):
         places = ", ".join(f"offset {offset} of partition {place}" for place, offset in problem.positions.items())
-        return f"{places} is not in the log; {_NEXT_STEPS[ErrorCode.OFFSET_OUT_OF_RANGE]}"
+        return f"{places} is not in the log; choose another --from"
     if isinstance(problem, ProducerFailed):
         return f"stopped to avoid duplicates or gaps after this failed: {explain(problem.cause, bootstrap)}"
     return str(problem)

@@ -28,11 +28,13 @@ COMMANDS = {
     "format": _Place("ottla.cli.format", "format", "Prepare the data directories of a node of a cluster."),
     "cluster": _Place("ottla.cli.cluster", "app", "Run a cluster on this machine; see how a cluster is."),
     "profile": _Place("ottla.cli.profile", "app", "Name clusters and their settings, to be chosen with --profile."),
+    "demo": _Place("ottla.cli.demo", "demo", "Watch a cluster at work: a shop, a group, a crash and its healing."),
     "topic": _Place("ottla.cli.topic", "app", "Create, list, describe, alter and delete topics."),
     "partition": _Place("ottla.cli.partition", "app", "Elect leaders, move replicas, balance brokers."),
     "produce": _Place("ottla.cli.produce", "produce", "Send lines or JSON objects to a topic."),
     "consume": _Place("ottla.cli.consume", "consume", "Print the records of a topic."),
     "group": _Place("ottla.cli.group", "app", "List, describe, reset and delete consumer groups."),
+    "config": _Place("ottla.cli.config", "app", "See and change settings of topics, brokers and groups."),
     "log": _Place("ottla.cli.log", "app", "Look into log files, without a running node."),
 }
 
@@ -71,7 +73,10 @@ def _complete(command: Any) -> None:
     """Give a command the options that all have: --profile beside --bootstrap, and --debug, also behind the verb."""
     names = [parameter.name for parameter in command.params]
     if "bootstrap" in names:
+        from ottla.cli.completion import offer_names
+
         command.params.insert(names.index("bootstrap") + 1, _profile_option())
+        offer_names(command)
     command.params.append(_debug_option(hidden=True))
 
 

@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition, identity_text
 from ottla.cli.output import Column, Table, size_text
-from ottla.client.admin.topics import Config
+from ottla.client.admin.part import Outcome
+from ottla.client.admin.topics import Config, Created
 from ottla.client.cluster import Partition, Topic
+from ottla.client.offsets import FoundOffset
 
-Sizes = Mapping[TopicPartition, int]
+PerPartition = Mapping[TopicPartition, int]
+GOOD = frozenset({"ok"})
 
 
 class Described(NamedTuple):
@@ -24,21 +27,69 @@ class Described(NamedTuple):
     overridden: Sequence[Config]
 
 
-def list_table(topics: Sequence[Topic], sizes: Sizes | None) -> Table:
+class Listed(NamedTuple):
+    """Topics with the bytes and records of their partitions; None where the cluster did not tell."""
+
+    topics: Sequence[Topic]
+    sizes: PerPartition | None
+    counts: PerPartition | None
+
+
+class Reach(NamedTuple):
+    """Where a partition begins, and the offset its next record gets."""
+
+    place: TopicPartition
+    first: int
+    following: int
+
+
+class Deletion(NamedTuple):
+    """A partition that began at `before` and begins at `now`, unless that was refused."""
+
+    place: TopicPartition
+    before: int
+    now: int
+    outcome: Outcome
+
+
+def created_text(name: str, created: Created, dry_run: bool) -> str:
+    if created.error:
+        return f"topic {name!r} exists already\n"
+    many, copies = created.partitions, created.replication_factor
+    numbers = "" if many < 0 else f": {many} partition{'s' if many != 1 else ''}, replication factor {copies}"
+    return f"{'would create' if dry_run else 'created'} topic {name!r}{numbers}\n"
+
+
+def created_json(name: str, created: Created) -> dict[str, Any]:
+    refused = bool(created.error)
+    return {
+        "topic": name,
+        "id": None if refused or created.topic_id == NO_TOPIC_ID else identity_text(created.topic_id),
+        "partitions": None if refused or created.partitions < 0 else created.partitions,
+        "replication_factor": None if refused or created.replication_factor < 0 else created.replication_factor,
+        "error": created.error.name if refused else None,
+        "message": created.message if refused else None,
+    }
+
+
+def list_table(listed: Listed) -> Table:
+    sizes, counts = listed.sizes, listed.counts
     columns = [Column("TOPIC"), Column("PARTITIONS", True), Column("REPLICATION", True)]
-    if sizes is not None:
-        columns.append(Column("SIZE", True))
-    columns.append(Column("STATE"))
+    columns += [Column("RECORDS", True)] if counts is not None else []
+    columns += [Column("SIZE", True)] if sizes is not None else []
+    columns.append(Column("STATE", good=GOOD))
     rows = []
-    for topic in topics:
+    for topic in listed.topics:
         row = [topic.name, str(len(topic.partitions)), str(replication(topic))]
+        if counts is not None:
+            row.append(_number(total_count(topic, counts)))
         if sizes is not None:
             row.append(size_text(total_size(topic, sizes)))
         rows.append([*row, state(topic)])
     return Table(columns, rows)
 
 
-def list_json(topics: Sequence[Topic], sizes: Sizes | None) -> list[dict[str, Any]]:
+def list_json(listed: Listed) -> list[dict[str, Any]]:
     return [
         {
             "name": topic.name,
@@ -46,11 +97,94 @@ def list_json(topics: Sequence[Topic], sizes: Sizes | None) -> list[dict[str, An
             "internal": topic.internal,
             "partitions": len(topic.partitions),
             "replication_factor": replication(topic),
-            "size": None if sizes is None else total_size(topic, sizes),
+            "records": None if listed.counts is None else total_count(topic, listed.counts),
+            "size": None if listed.sizes is None else total_size(topic, listed.sizes),
             "state": state(topic),
         }
-        for topic in topics
+        for topic in listed.topics
     ]
+
+
+def reach_table(rows: Sequence[Reach]) -> Table:
+    columns = [
+        Column("TOPIC"),
+        Column("PARTITION", True),
+        Column("FIRST", True),
+        Column("NEXT", True),
+        Column("RECORDS", True),
+    ]
+    cells = [
+        [row.place.topic, *map(str, (row.place.partition, row.first, row.following, row.following - row.first))]
+        for row in rows
+    ]
+    return Table(columns, cells)
+
+
+def reach_json(rows: Sequence[Reach]) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": row.place.topic,
+            "partition": row.place.partition,
+            "earliest_offset": row.first,
+            "latest_offset": row.following,
+        }
+        for row in rows
+    ]
+
+
+def found_table(found: Mapping[TopicPartition, FoundOffset]) -> Table:
+    from ottla.cli.record_text import time_text
+
+    columns = [Column("TOPIC"), Column("PARTITION", True), Column("OFFSET", True), Column("TIME")]
+    cells = [
+        [
+            place.topic,
+            str(place.partition),
+            "none" if row.offset < 0 else str(row.offset),
+            "-" if row.timestamp < 0 else time_text(row.timestamp),
+        ]
+        for place, row in found.items()
+    ]
+    return Table(columns, cells)
+
+
+def found_json(found: Mapping[TopicPartition, FoundOffset]) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "offset": None if row.offset < 0 else row.offset,
+            "timestamp": None if row.timestamp < 0 else row.timestamp,
+        }
+        for place, row in found.items()
+    ]
+
+
+def deletion_table(rows: Sequence[Deletion]) -> Table:
+    columns = [
+        Column("TOPIC"),
+        Column("PARTITION", True),
+        Column("BEGAN AT", True),
+        Column("BEGINS AT", True),
+        Column("DELETED", True),
+    ]
+    cells = [
+        [row.place.topic, *map(str, (row.place.partition, row.before, row.now, row.now - row.before))]
+        for row in rows
+        if not row.outcome.error
+    ]
+    return Table(columns, cells)
+
+
+def deletion_json(row: Deletion) -> dict[str, Any]:
+    refused = bool(row.outcome.error)
+    return {
+        "topic": row.place.topic,
+        "partition": row.place.partition,
+        "began_at": row.before,
+        "begins_at": None if refused else row.now,
+        "error": row.outcome.error.name if refused else None,
+    }
 
 
 def describe_summary(described: Described) -> str:
@@ -138,7 +272,13 @@ def state(topic: Topic) -> str:
     return ", ".join(found) or "ok"
 
 
-def total_size(topic: Topic, sizes: Sizes) -> int:
+def total_count(topic: Topic, counts: PerPartition) -> int | None:
+    """None when it is not known of every partition."""
+    known = [counts.get(TopicPartition(topic.name, part.number)) for part in topic.partitions]
+    return None if None in known else sum(count for count in known if count is not None)
+
+
+def total_size(topic: Topic, sizes: PerPartition) -> int:
     return sum(sizes.get(TopicPartition(topic.name, part.number), 0) for part in topic.partitions)
 
 
