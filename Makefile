@@ -18,8 +18,8 @@ help: ## this list
 	@echo "ottla, a Kafka-compatible event streaming platform in Python"
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed ## make the environment, start ottla and show it at work (seconds)
-	@$(BIN)/python scripts/demo.py
+demo: $(VENV)/.installed-demo ## a cluster at work: a shop, a group, a crash, a Spark pipeline; DEMO="--once" picks options
+	@$(BIN)/ottla demo $(DEMO)
 
 test: $(VENV)/.packages lint unit clients oracle cluster spark ## lint, types, import walls and all tests
 	@echo "make test: everything passed"
@@ -73,6 +73,11 @@ $(VENV)/.installed: $(BUILT_FROM) | $(BIN)/python
 $(VENV)/.installed-dev: $(BUILT_FROM) | $(BIN)/python
 	@echo "== installing ottla and what its tests need"
 	@$(PIP) install --quiet --editable '.[dev]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-demo
+
+$(VENV)/.installed-demo: $(BUILT_FROM) | $(BIN)/python
+	@echo "== installing ottla and Spark for its pipelines (some 450 MB, once)"
+	@$(PIP) install --quiet --editable '.[spark]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.packages: scripts/install-test-packages | $(BIN)/python

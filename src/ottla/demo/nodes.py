@@ -1,0 +1,135 @@
+"""The three nodes of the demo, as processes and through the commands that anybody would use.
+
+Owns: `ottla cluster start` in a directory of its own, a node killed and started again with `ottla serve`, and the end
+of all of them. Never knows: what the nodes hold. Invariant: when `close` returns, every process that was started has
+ended, also those of a start that failed half-way.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+NODES = 3
+STOP_SECONDS = 30.0
+START_SECONDS = 60.0
+_HOST = "127.0.0.1"
+_PROGRAM = (sys.executable, "-P", "-m", "ottla.cli.main")
+
+
+class NodeFailure(Exception):
+    """A process that did not do what it is there for, as one sentence."""
+
+
+class Nodes:
+    """A cluster on this machine."""
+
+    def __init__(self, directory: Path, first_port: int | None) -> None:
+        self.first_port = free_row() if first_port is None else first_port
+        self.announcement = ""
+        self._directory = directory
+        self._processes: list[asyncio.subprocess.Process] = []
+        self._readers: list[asyncio.Task[None]] = []
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{_HOST}:{self.first_port + number}" for number in range(NODES))
+
+    def log_file(self, node: int) -> Path:
+        return self._directory / f"node-{node}" / "log"
+
+    def settings_file(self, node: int) -> Path:
+        return self._directory / f"node-{node}" / "server.properties"
+
+    def pid(self, node: int) -> int:
+        return int((self._directory / f"node-{node}" / "pid").read_text(encoding="ascii"))
+
+    async def start(self) -> None:
+        """All of them; NodeFailure when they do not get ready."""
+        arguments = ["cluster", "start", "--brokers", str(NODES), "--port", str(self.first_port)]
+        self.announcement = await self._run([*arguments, "--data", str(self._directory)], "cluster")
+
+    def kill(self, node: int) -> None:
+        """As kill -9 does it: no last word, nothing flushed."""
+        os.kill(self.pid(node), signal.SIGKILL)
+
+    async def restart(self, node: int) -> str:
+        """A killed node again, with the data it has; what it says when it is ready."""
+        return await self._run(["serve", "--config", str(self.settings_file(node))], f"node-{node}-again")
+
+    async def close(self) -> None:
+        """Stop everything, kindly at first."""
+        for process in self._processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                for process in self._processes:
+                    await process.wait()
+        except TimeoutError:
+            self._kill_all()
+        for reader in self._readers:
+            reader.cancel()
+        await asyncio.gather(*self._readers, return_exceptions=True)
+
+    def _kill_all(self) -> None:
+        for process in self._processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        for node in range(1, NODES + 1):
+            with contextlib.suppress(OSError, ValueError):
+                self.kill(node)
+
+    async def _run(self, arguments: Sequence[str], name: str) -> str:
+        """Start a process that says one line when it is ready."""
+        complaints = self._directory / f"{name}.errors"
+        with complaints.open("wb") as errors:
+            # A process group of its own: Ctrl-C is for the demo, which stops the nodes when it has stopped using them.
+            process = await asyncio.create_subprocess_exec(
+                *_PROGRAM,
+                *arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                process_group=0,
+            )
+        self._processes.append(process)
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                ready = await process.stdout.readline()
+        except TimeoutError:
+            ready = b""
+        if not ready:
+            said = complaints.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            reason = said[-1].removeprefix("ottla: ") if said else f"not ready after {START_SECONDS:.0f} s"
+            raise NodeFailure(f"ottla {arguments[0]} did not start: {reason}")
+        self._readers.append(asyncio.create_task(_read_on(process.stdout)))
+        return ready.decode(errors="replace").strip()
+
+
+async def _read_on(stream: asyncio.StreamReader) -> None:
+    """What a process says later must not fill its pipe."""
+    while await stream.readline():
+        pass
+
+
+def free_row() -> int:
+    """The first of enough ports in a row that nobody listens on."""
+    while True:
+        with contextlib.ExitStack() as open_ports:
+            first = _bind(open_ports, 0)
+            with contextlib.suppress(OSError, OverflowError):
+                for port in range(first + 1, first + NODES):
+                    _bind(open_ports, port)
+                return first
+
+
+def _bind(open_ports: contextlib.ExitStack, port: int) -> int:
+    probe = open_ports.enter_context(socket.socket())
+    probe.bind((_HOST, port))
+    return int(probe.getsockname()[1])
