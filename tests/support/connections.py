@@ -44,14 +44,16 @@ class Recorder:
 class Client:
     """The other end, and everything around the connection."""
 
-    def __init__(self, service: Any = None, cache: PageCache | None = None) -> None:
+    def __init__(
+        self, service: Any = None, cache: PageCache | None = None, now: Callable[[], float] | None = None
+    ) -> None:
         self.service: Any = service or Recorder()
         self.socket, ours = socket.socketpair()
         ours.setblocking(False)
         self.socket.setblocking(False)
         self.loop = asyncio.get_running_loop()
         self.intake = Intake(1 << 30)
-        shared = Shared(self.loop, self.intake, cache or PageCache(), Vigil(self.loop))
+        shared = Shared(self.loop, self.intake, cache or PageCache(), Vigil(self.loop), now or self.loop.time)
         self.connection = Connection(ours, "test", "PLAINTEXT", shared, self.service)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from typing import NamedTuple, TypeVar
 
 from ottla.base.settings.values import BrokerValues
-from ottla.broker.dispatch import BrokerDispatcher
+from ottla.broker.dispatch import BrokerDispatcher, slow_seconds
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.flusher import Flusher
 from ottla.broker.group_host import GroupHost
@@ -87,10 +87,8 @@ class Broker:
             self.clock.monotonic,
         )
         self.flusher = Flusher(self.loop, self.threads, self.storage_failed)
-        self.connections = Connections(self.loop, connection_limits(self.values))
-        self.dispatcher = BrokerDispatcher(
-            self, Limits(self.values.integer("socket.request.max.bytes"), self.values.integer("queued.max.requests"))
-        )
+        self.connections = Connections(self.loop, connection_limits(self.values), self.clock.monotonic)
+        self.dispatcher = BrokerDispatcher(self, request_limits(self.values))
         self.groups = GroupHost(self)
         self.transactions = TransactionHost(self)
         self.in_sync = InSync(self)
@@ -199,4 +197,12 @@ def connection_limits(values: BrokerValues) -> ConnectionLimits:
         most_per_address=values.integer("max.connections.per.ip"),
         idle_seconds=values.integer("connections.max.idle.ms") / 1000,
         unfinished_bytes=unfinished if unfinished > 0 else UNFINISHED_BYTES,
+    )
+
+
+def request_limits(values: BrokerValues) -> Limits:
+    return Limits(
+        most_frame_bytes=values.integer("socket.request.max.bytes"),
+        most_requests=values.integer("queued.max.requests"),
+        slow_seconds=slow_seconds(values),
     )

@@ -3,10 +3,12 @@
 Owns: which requests take the short way. Never knows: what an API does. See `net.dispatch` for the rest.
 """
 
+import math
 from importlib import import_module
 from struct import error as StructError
 from typing import TYPE_CHECKING, cast
 
+from ottla.base.settings.values import BrokerValues
 from ottla.broker.apis import SERVED
 from ottla.broker.handlers import fetch, produce
 from ottla.net.connection import Connection
@@ -28,17 +30,26 @@ class BrokerDispatcher(Dispatcher):
     def __init__(self, broker: "Broker", limits: Limits) -> None:
         super().__init__(broker, _OTHERS, _handler, limits)
         self._broker = broker
+        self._produces = self.meter.times(PRODUCE, _PRODUCE.name)
+        self._fetches = self.meter.times(FETCH, _FETCH.name)
+
+    def take_settings(self) -> None:
+        """Settings were changed at run time."""
+        self.meter.slow_seconds = slow_seconds(self._broker.values)
 
     def receive(self, connection: Connection, frame: memoryview) -> None:
         self._received += 1
+        connection.deferred = None
         try:
             key, version, correlation_id, client_id_size = HEAD.unpack_from(frame)
             if key == PRODUCE and _PRODUCE.first <= version <= _PRODUCE.last:
                 body = hot_body(frame, key, version, client_id_size)
                 produce.handle(self._broker, connection, frame, (version, correlation_id, body))
+                self.meter.handled(connection, self._produces)
             elif key == FETCH and _FETCH.first <= version <= _FETCH.last:
                 body = hot_body(frame, key, version, client_id_size)
                 fetch.handle(self._broker, connection, frame, (version, correlation_id, body))
+                self.meter.handled(connection, self._fetches)
             else:
                 self._receive(connection, frame)
         except StructError:
@@ -48,6 +59,12 @@ class BrokerDispatcher(Dispatcher):
         except Exception:
             logger.exception("a request of %s failed", connection.peer)
             connection.drop("an internal error")
+
+
+def slow_seconds(values: BrokerValues) -> float:
+    """How long a request may take before the log tells of it."""
+    milliseconds = values.integer("ottla.slow.request.ms")
+    return milliseconds / 1000 if milliseconds >= 0 else math.inf
 
 
 def _handler(api: Api) -> Handler:

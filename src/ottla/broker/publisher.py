@@ -229,6 +229,7 @@ class Publisher:
         broker = self._broker
         if any(kind == ResourceType.BROKER for kind, _ in delta.changed_configs):
             broker.take_dynamic_values(image)
+            broker.dispatcher.take_settings()
             broker.groups.take_settings()
             broker.in_sync.take_settings()
             broker.throttles.take_settings()

@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.errors import ErrorCode
+from ottla.base.ports import Clock
 from ottla.controller.controller import Controller
 from ottla.net.connection import Connection
 from ottla.net.connections import ConnectionLimits, Connections
@@ -84,6 +85,7 @@ class ServerPlace(NamedTuple):
     loop: asyncio.AbstractEventLoop
     threads: Executor
     links: Links
+    clock: Clock
 
 
 class ControllerServer:
@@ -98,11 +100,11 @@ class ControllerServer:
         connection_limits: ConnectionLimits,
         limits: Limits,
     ) -> None:
-        self.loop, self._threads, self._links = place
+        self.loop, self._threads, self._links, self.clock = place
         self.node_id = node_id
         self.controller = controller
         self.quorum = quorum
-        self.connections = Connections(self.loop, connection_limits)
+        self.connections = Connections(self.loop, connection_limits, self.clock.monotonic)
         self.dispatcher = _ServerDispatcher(self, limits)
         self._looking: asyncio.Task[None] | None = None
         self._look_again = False

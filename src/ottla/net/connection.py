@@ -11,12 +11,14 @@ answered leaves in one system call when the bytes that arrived together are used
 import socket
 from asyncio import AbstractEventLoop
 from collections import deque
+from collections.abc import Callable
 from struct import Struct
 from typing import Any, NamedTuple, Protocol
 
 from ottla.log.segment import FileRange
 from ottla.net.gather import PageCache, Part, Progress, transmit, warm
 from ottla.net.intake import SHARED_SIZE, Buffer, Intake
+from ottla.net.request_times import Watch
 from ottla.net.vigil import Vigil
 
 _SIZE = Struct(">i")
@@ -51,22 +53,30 @@ class Shared(NamedTuple):
     intake: Intake
     cache: PageCache
     vigil: Vigil
+    now: Callable[[], float]
+    """Finer than the loop's own time, which some loops count in milliseconds."""
 
 
 class Deferred:
     """The place of a reply that comes later."""
 
-    __slots__ = ("_connection", "alone", "parts")
+    __slots__ = ("_connection", "alone", "parts", "patience", "watch")
 
     def __init__(self, connection: "Connection", alone: bool = False) -> None:
         self._connection = connection
         self.alone = alone
         self.parts: list[Part] | None = None
+        self.patience = 0.0
+        """How many seconds the client asked to wait: so much longer may the answer take without being slow."""
+        self.watch: Watch | None = None
+        """Who measures the request."""
 
     def complete(self, parts: list[Part]) -> None:
         """Fill the place; `[]` means that no reply is due after all."""
         if self.parts is None:
             self.parts = parts
+            if self.watch is not None:
+                self.watch[0].finished(self, self._connection, self.watch)
             self._connection._advance(self)
 
 
@@ -82,6 +92,7 @@ class Connection:
         "_frame_size",
         "_intake",
         "_loop",
+        "_now",
         "_out",
         "_reading",
         "_rest",
@@ -91,9 +102,12 @@ class Connection:
         "_waiting",
         "_writing",
         "active_at",
+        "client_id",
+        "deferred",
         "listener",
         "open",
         "peer",
+        "started",
         "state",
     )
 
@@ -108,11 +122,16 @@ class Connection:
         self._socket = accepted
         self.peer = peer
         self.listener = listener
-        self._loop, self._intake, self._cache, self._vigil = shared
+        self._loop, self._intake, self._cache, self._vigil, self._now = shared
         self._service = service
         self.open = True
         self.state: Any = None  # what the broker remembers of this client
-        self.active_at = self._loop.time()
+        self.client_id: str | None = None
+        """What the client calls itself, from its first request on."""
+        self.active_at = self.started = self._now()
+        """When bytes last came, and when the work on the next request of theirs could begin."""
+        self.deferred: Deferred | None = None
+        """The place that the request being received was last given, if any."""
         self._rest = bytearray()
         self._frame: Buffer | None = None
         self._frame_size = 0
@@ -141,7 +160,7 @@ class Connection:
 
     def defer(self, alone: bool = False) -> Deferred:
         """Keep the place of a reply that comes later; `alone` takes no further request until it has come."""
-        place = Deferred(self, alone)
+        place = self.deferred = Deferred(self, alone)
         self._alone = self._alone or alone
         self._waiting.append(place)
         return place
@@ -205,6 +224,7 @@ class Connection:
             self._loop.add_reader(self._socket.fileno(), self._readable)
             if self._rest:
                 rest, self._rest = self._rest, bytearray()
+                self.started = self._now()
                 self._take(memoryview(rest))
 
     def _crowded(self) -> bool:
@@ -220,7 +240,7 @@ class Connection:
         return sum(len(part) for part in self._out if type(part) is not FileRange)
 
     def _readable(self) -> None:
-        self.active_at = self._loop.time()
+        self.active_at = self.started = self._now()
         try:
             if self._frame is not None:
                 self._fill()

@@ -7,6 +7,7 @@ acceptance until it is closed, by whichever side.
 import logging
 import socket
 from asyncio import AbstractEventLoop
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.net.connection import Connection, Service, Shared
@@ -28,10 +29,12 @@ class ConnectionLimits(NamedTuple):
 class Connections:
     """Every connection of a broker."""
 
-    def __init__(self, loop: AbstractEventLoop, limits: ConnectionLimits) -> None:
-        self._loop = loop
+    def __init__(self, loop: AbstractEventLoop, limits: ConnectionLimits, now: Callable[[], float]) -> None:
+        self._now = now
         self.limits = limits
-        self._shared = Shared(loop, Intake(limits.unfinished_bytes), PageCache(), Vigil(loop))
+        self._shared = Shared(loop, Intake(limits.unfinished_bytes), PageCache(), Vigil(loop), now)
+        self.accepted: dict[str, int] = {}
+        """How many came so far, by listener."""
         self._all: dict[Connection, None] = {}  # in the order of their coming
         self._per_address: dict[str, int] = {}
 
@@ -45,7 +48,15 @@ class Connections:
             logger.warning("refused a connection from %s: there are %d, %d of its address", peer, len(self._all), count)
             return
         self._per_address[peer] = count + 1
+        self.accepted[listener] = self.accepted.get(listener, 0) + 1
         self._all[Connection(accepted, peer, listener, self._shared, service)] = None
+
+    def by_listener(self) -> dict[str, int]:
+        """How many are open, by listener."""
+        counts = dict.fromkeys(self.accepted, 0)
+        for connection in self._all:
+            counts[connection.listener] += 1
+        return counts
 
     def closed(self, connection: Connection, reason: str) -> None:
         self._all.pop(connection, None)
@@ -57,7 +68,7 @@ class Connections:
 
     def drop_idle(self) -> None:
         """Close connections that asked nothing for too long; those that wait for an answer are not idle."""
-        oldest = self._loop.time() - self.limits.idle_seconds
+        oldest = self._now() - self.limits.idle_seconds
         for connection in tuple(self._all):
             if connection.active_at < oldest and not connection.waiting:
                 connection.drop("idle for too long")

@@ -7,16 +7,19 @@ is answered or its connection closed; a bad one disturbs no other client; reques
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from struct import Struct
 from struct import error as StructError
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ottla.base.errors import ErrorCode
+from ottla.base.ports import Clock
 from ottla.log.files import StorageFailure
 from ottla.net.connection import Connection, Deferred
 from ottla.net.connections import Connections
-from ottla.wire.apis import API_VERSIONS, Api, RequestHead, read_head, response_head
+from ottla.net.request_times import RequestMeter
+from ottla.wire.apis import API_VERSIONS, FETCH, JOIN_GROUP, SYNC_GROUP, Api, RequestHead, read_head, response_head
 from ottla.wire.codec import MalformedMessage, decode, decode_in_steps, encode_in_steps, reader, stepper, write
 from ottla.wire.schema import Root
 
@@ -57,6 +60,9 @@ class Host(Protocol):
     def loop(self) -> asyncio.AbstractEventLoop: ...
 
     @property
+    def clock(self) -> Clock: ...
+
+    @property
     def connections(self) -> Connections: ...
 
     def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
@@ -69,6 +75,8 @@ class Limits(NamedTuple):
 
     most_frame_bytes: int
     most_requests: int
+    slow_seconds: float
+    """A request that takes longer is told of in the log."""
 
 
 class Dispatcher:
@@ -83,11 +91,13 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._received = 0
         self._room = asyncio.Semaphore(limits.most_requests)
+        self.meter = RequestMeter(host.clock.monotonic, host.loop, limits.slow_seconds)
 
     # --- net.Service ---
 
     def receive(self, connection: Connection, frame: memoryview) -> None:
         self._received += 1
+        connection.deferred = None
         try:
             self._receive(connection, frame)
         except StructError:
@@ -106,23 +116,28 @@ class Dispatcher:
 
     def _receive(self, connection: Connection, frame: memoryview) -> None:
         head = read_head(frame)
+        connection.client_id = head.client_id
         api = self._served.get(head.key)
         if api is None:
             connection.drop(f"a request of the unknown API {head.key}")
-        elif api.first <= head.version <= api.last:
+            return
+        if api.first <= head.version <= api.last:
             self._handle(connection, frame, head, api)
         elif head.key == API_VERSIONS:
             # A client from the future: it learns the versions in the oldest form and asks again.
             self._handle(connection, frame[:0], head._replace(version=-1), api)
         else:
             connection.drop(f"{api.name} in version {head.version}, which is not served")
+            return
+        self.meter.handled(connection, self.meter.times(api.key, api.name))
 
     def _handle(self, connection: Connection, frame: memoryview, head: RequestHead, api: Api) -> None:
         handler, kind = self._handler(api)
         context = Context(head.version, head.client_id, connection.listener, connection.peer)
         if len(frame) > LONG_REQUEST:
             # Copied, because what the frame lies in is used again when this returns.
-            self._start(connection, self._read_and_ask(bytes(frame), head, api, context), head, api)
+            place = self._start(connection, self._read_and_ask(bytes(frame), head, api, context), head, api)
+            place.patience = math.inf if api.key in (JOIN_GROUP, SYNC_GROUP) else 0.0
             return
         if head.version < 0:
             request = kind()
@@ -136,21 +151,23 @@ class Dispatcher:
         if asyncio.isfuture(answer):
             # It waits for others, such as the members of its group: no work in progress, no task.
             place = connection.defer(alone=True)
+            place.patience = _patience(api.key, request)
             answer.add_done_callback(lambda done: self._complete(connection, place, done, head, api))
             return
         if asyncio.iscoroutine(answer):
-            self._start(connection, answer, head, api)
+            self._start(connection, answer, head, api).patience = _patience(api.key, request)
             return
         if answer is None:
             connection.drop(f"{api.name} failed")
             return
         connection.answer([encoded(answer, head, api)])
 
-    def _start(self, connection: Connection, work: Coroutine[Any, Any, Any], head: RequestHead, api: Api) -> None:
+    def _start(self, connection: Connection, work: Coroutine[Any, Any, Any], head: RequestHead, api: Api) -> Deferred:
         place = connection.defer(alone=True)
         task = self._host.loop.create_task(self._finish(connection, place, work, head, api))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return place
 
     async def _read_and_ask(self, frame: bytes, head: RequestHead, api: Api, context: Context) -> Any:
         """What the handler of a long request answers; a future is left to the caller."""
@@ -222,6 +239,15 @@ class Dispatcher:
             await asyncio.wait(self._tasks, timeout=seconds)
         for task in tuple(self._tasks):
             task.cancel()
+
+
+def _patience(key: int, request: Any) -> float:
+    """How many seconds a client asked to wait for others: for records, or for the members of its group."""
+    if key == FETCH:
+        return float(request.max_wait_ms) / 1000
+    if key == JOIN_GROUP:
+        return float(max(request.rebalance_timeout_ms, request.session_timeout_ms)) / 1000
+    return math.inf if key == SYNC_GROUP else 0.0
 
 
 def api_codec(api: Api, version: int) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import TopicId, TopicPartition
-from ottla.broker.broker import Broker, Platform, connection_limits
+from ottla.broker.broker import Broker, Platform, connection_limits, request_limits
 from ottla.broker.controller_channel import ControllerChannel, ControllerUnavailable
 from ottla.broker.lifecycle import Presence
 from ottla.controller.controller import Controller
@@ -25,7 +25,6 @@ from ottla.log.properties import read_directory_properties
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore
 from ottla.metadata.image import ClusterImage, ResourceType
-from ottla.net.dispatch import Limits
 from ottla.node.formatting import is_formatted, metadata_directory, metadata_log_directory
 from ottla.node.listeners import Address
 from ottla.node.options import StartFailure
@@ -107,12 +106,12 @@ class Assembly:
         if self._controller is not None:
             self._controller.attach(self._quorum)
             self.server = ControllerServer(
-                ServerPlace(loop, threads, links),
+                ServerPlace(loop, threads, links, world.clock),
                 self.node_id,
                 self._controller,
                 self._quorum,
                 connection_limits(values),
-                Limits(values.integer("socket.request.max.bytes"), values.integer("queued.max.requests")),
+                request_limits(values),
             )
         self._quorum.open()
 

@@ -135,7 +135,7 @@ def test_internal_settings_are_not_shown_until_somebody_sets_them() -> None:
     shown = {item.name for item in describe_broker(BrokerValues())}
     assert "controller.performance.sample.period.ms" not in shown
     assert "leader.replication.throttled.rate" not in shown
-    assert len(shown) == 342
+    assert len(shown) == 345
 
 
 def test_no_answer_holds_a_secret() -> None:

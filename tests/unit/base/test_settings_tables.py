@@ -43,7 +43,13 @@ def test_no_broker_setting_is_declared_twice() -> None:
 
 def test_the_tables_hold_all_of_kafka_and_our_own() -> None:
     ours = [name for name in BROKER_SETTINGS if name.startswith("ottla.")]
-    assert ours == ["ottla.log.format", "ottla.log.level"]
+    assert ours == [
+        "ottla.log.format",
+        "ottla.log.level",
+        "ottla.slow.request.ms",
+        "ottla.metrics.port",
+        "ottla.metrics.host",
+    ]
     # 360 in KafkaConfig, 3 more that can only be set dynamically
     assert len(BROKER_SETTINGS) - len(ours) == 363
     assert (len(TOPIC_SETTINGS), len(GROUP_SETTINGS), len(CLIENT_METRICS_SETTINGS)) == (34, 17, 3)

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.broker.apis import SERVED
 from ottla.net.dispatch import LONG_REQUEST, Context, Dispatcher, Limits
+from ottla.runtime.world import RealClock
 from ottla.wire.codec import PART_BYTES, decode, encode
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.describe_configs import DescribeConfigsResponse as Response
@@ -25,6 +26,7 @@ class Host:
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.connections: Any = self
+        self.clock = RealClock()
         self.closed_because: str | None = None
         self.form = "answer"
         self.waiting: asyncio.Future[Response] = self.loop.create_future()
@@ -74,7 +76,7 @@ async def client(host: Host) -> AsyncIterator[Client]:
 
 
 def a_client(host: Host, room: int) -> Client:
-    return Client(Dispatcher(host, SERVED, lambda api: host.handle, Limits(1 << 24, room)))
+    return Client(Dispatcher(host, SERVED, lambda api: host.handle, Limits(1 << 24, room, 1.0)))
 
 
 def question(count: int) -> bytes:

@@ -173,5 +173,13 @@ NODE_SETTINGS: tuple[Setting, ...] = (
             check=OneOf("text", "json")),
     Setting("ottla.log.level", STRING, "info", "The least important log lines that are written.",
             check=OneOf("debug", "info", "warning", "error")),
+    Setting("ottla.slow.request.ms", INT, "1000",
+            "A request that takes longer than this, beyond what its client asked to wait, is told of in the log; "
+            "-1 tells of none.", CLUSTER, Range(-1)),
+    Setting("ottla.metrics.port", INT, None,
+            "Where metrics for Prometheus (`/metrics`), `/healthz` and `/readyz` are served over HTTP; 0 takes a free "
+            "port. When it is not set they are not served.", check=Range(0, 65535)),
+    Setting("ottla.metrics.host", STRING, "localhost",
+            "The address that `ottla.metrics.port` listens on; empty means every interface."),
 )
 # fmt: on

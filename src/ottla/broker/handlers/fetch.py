@@ -55,11 +55,13 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
     fetch = Fetch(broker, request, head, plan, connection.listener)
     if len(plan.wanted) > AT_ONCE and plan.full:
         fetch.place = connection.defer(alone=True)
+        fetch.place.patience = request.max_wait_ms / 1000
         fetch.read_some()
     elif fetch.read(0, len(plan.wanted)) or request.max_wait_ms <= 0:
         connection.answer(fetch.answer())
     else:
         fetch.place = connection.defer()
+        fetch.place.patience = request.max_wait_ms / 1000
         fetch.wait()
 
 
