@@ -39,6 +39,7 @@ class ListedTransaction(NamedTuple):
     transactional_id: str
     producer_id: int
     state: str
+    coordinator: int = -1
 
 
 class TransactionDescription(NamedTuple):
@@ -84,7 +85,7 @@ class TransactionAdmin(Part):
             answer = await self._cluster.ask_node(node, request, ListTransactionsResponse, deadline)
             if answer.error_code:
                 raise BrokerError(answer.error_code, f"the transactions of broker {node}")
-            return [ListedTransaction(each.transactional_id, each.producer_id, each.transaction_state)
+            return [ListedTransaction(each.transactional_id, each.producer_id, each.transaction_state, node)
                     for each in answer.transaction_states]  # fmt: skip
 
         async def ask() -> list[ListedTransaction]:
