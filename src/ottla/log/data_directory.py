@@ -166,6 +166,24 @@ class DataDirectory:
         return [entry for entry in parsed if entry is not None]
 
 
+def in_use(disk: Disk, path: str) -> bool:
+    """Whether a process has the directory's lock; changes nothing."""
+    lock_path = os.path.join(path, LOCK_FILE)
+    if not disk.exists(lock_path):
+        return False
+    try:
+        lock = disk.open(lock_path)
+    except PermissionError:
+        return False  # who may not write here cannot ask
+    try:
+        _take(lock, path)
+    except DirectoryInUse:
+        return True
+    finally:
+        lock.close()
+    return False
+
+
 def _broker_epoch(content: bytes) -> int:
     """The epoch in a mark of a clean stop, which older releases left empty, or of a broker at work."""
     found = _field(content, "brokerEpoch")
