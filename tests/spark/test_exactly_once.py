@@ -9,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import support.committed
 from ottla.spark import sink, transactions
-from ottla.spark.batch_reader import BatchReader, RangePartition
 from ottla.spark.journal import Superseded
-from ottla.spark.options import parse_source
 from ottla.spark.sink import ExactStreamWriter, Task, Written
 from ottla.spark.sink_options import parse_sink
 from support.brokers import Broker
@@ -24,18 +23,7 @@ QUERY = "9a1b"
 
 def committed_values(broker: Broker, topic: str) -> list[str]:
     """What a reader of committed records sees, in order of value."""
-    options = {
-        "bootstrap.servers": f"{broker.host}:{broker.port}",
-        "subscribe": topic,
-        "isolation.level": "read_committed",
-    }
-    reader = BatchReader(parse_source(options, streaming=False))
-    values: list[str] = []
-    for part in reader.partitions():
-        assert isinstance(part, RangePartition)
-        for batch in reader.read(part):
-            values += [value.decode() for value in batch.column("value").to_pylist()]
-    return sorted(values)
+    return support.committed.committed_values(f"{broker.host}:{broker.port}", topic)
 
 
 def assert_committed(broker: Broker, topic: str, values: list[str]) -> None:
@@ -217,6 +205,19 @@ def test_a_task_that_fails_leaves_nothing_and_its_next_attempt_writes(
         writer.write_task(Task(QUERY, 0, 0, 0), rows(True))
     query.commit(0, [writer.write_task(Task(QUERY, 0, 0, 1), rows(False))])
     assert_committed(broker, "sink-failed", ["a"])
+
+
+def test_what_attempts_left_open_that_died_is_aborted_with_the_batch(broker: Broker, run: Callable[[str], Run]) -> None:
+    query = run("sink-died")
+    shipped = pickle.dumps(ExactStreamWriter(query._options))
+    messages = []
+    for attempt in range(3):  # two of them are never heard of: their rows are in open transactions
+        writer: ExactStreamWriter = pickle.loads(shipped)
+        rows = pa.record_batch({"value": pa.array(["a"], pa.string())})
+        messages.append(writer.write_task(Task(QUERY, 0, 0, attempt), iter([rows])))
+    query.commit(0, messages[-1:])
+    query.batch(1, [["b"]])
+    assert_committed(broker, "sink-died", ["a", "b"])
 
 
 def test_many_rows_of_several_topics_all_arrive(broker: Broker, run: Callable[[str], Run]) -> None:

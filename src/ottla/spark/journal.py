@@ -9,12 +9,13 @@ epoch from the transaction coordinator and writes a record with it, after which 
 """
 
 import json
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition
-from ottla.client.errors import BrokerError, known_code
+from ottla.client.errors import BrokerError, ClientError, known_code
 from ottla.client.fetched import visible_records
 from ottla.client.offsets import EARLIEST, LATEST, find_offsets, raise_errors
 from ottla.records.builder import build_batch
@@ -31,6 +32,9 @@ from ottla.wire.messages.create_topics import (
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.schema import LATEST as NEWEST
+from ottla.wire.schema import Root
+
+R = TypeVar("R", bound=Root)
 
 _CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(1024 * 1024), "min.cleanable.dirty.ratio": "0.1"}
 _LAST_WITH_NAMES = 12
@@ -152,12 +156,15 @@ class Journal:
         )
 
         async def ask() -> None:
-            node, topic_id = await self._leader()
-            row = TopicProduceData(self._partition.topic, topic_id, [PartitionProduceData(0, data)])
-            request = ProduceRequest(None, -1, 30_000, [row])
-            highest = _LAST_WITH_NAMES if topic_id == NO_TOPIC_ID else NEWEST
-            deadline = self._cluster.deadline(self._cluster.settings.request_seconds)
-            answer = await self._cluster.ask_node(node, request, ProduceResponse, deadline, highest=highest)
+            answer = await self._ask_leader(
+                lambda topic_id: ProduceRequest(
+                    None,
+                    -1,
+                    30_000,
+                    [TopicProduceData(self._partition.topic, topic_id, [PartitionProduceData(0, data)])],
+                ),
+                ProduceResponse,
+            )
             code = known_code(answer.responses[0].partition_responses[0].error_code)
             if code in _FENCED:
                 raise Superseded("another driver runs the same query: this one must not go on")
@@ -168,20 +175,28 @@ class Journal:
         await self._cluster.retry(ask, self._session.deadline())
 
     async def _fetch(self, position: int) -> bytes:
-        node, topic_id = await self._leader()
         row = FetchPartition(partition=0, fetch_offset=position, partition_max_bytes=_FETCH_BYTES)
-        request = FetchRequest(
-            max_wait_ms=500, min_bytes=1, topics=[FetchTopic(self._partition.topic, topic_id, [row])]
+        answer = await self._ask_leader(
+            lambda topic_id: FetchRequest(
+                max_wait_ms=500, min_bytes=1, topics=[FetchTopic(self._partition.topic, topic_id, [row])]
+            ),
+            FetchResponse,
         )
-        highest = _LAST_WITH_NAMES if topic_id == NO_TOPIC_ID else NEWEST
-        deadline = self._cluster.deadline(self._cluster.settings.request_seconds)
-        answer = await self._cluster.ask_node(node, request, FetchResponse, deadline, highest=highest)
         part = answer.responses[0].partitions[0]
         if answer.error_code or part.error_code:
             self._cluster.forget(self._partition.topic)
             raise BrokerError(answer.error_code or part.error_code, f"partition {self._partition}")
         return bytes(part.records or b"")
 
-    async def _leader(self) -> tuple[int, bytes]:
-        leader = await self._cluster.leader(self._partition, self._session.deadline())
-        return leader.leader, self._cluster.topics[self._partition.topic].topic_id
+    async def _ask_leader(self, request: Callable[[bytes], Root], answer: type[R]) -> R:
+        """Whoever leads; one that does not answer is not asked again before the cluster has said who leads now."""
+        cluster = self._cluster
+        leader = await cluster.leader(self._partition, self._session.deadline())
+        topic_id = cluster.topics[self._partition.topic].topic_id
+        highest = _LAST_WITH_NAMES if topic_id == NO_TOPIC_ID else NEWEST
+        deadline = cluster.deadline(cluster.settings.request_seconds)
+        try:
+            return await cluster.ask_node(leader.leader, request(topic_id), answer, deadline, highest=highest)
+        except ClientError:
+            cluster.forget(self._partition.topic)
+            raise

@@ -188,7 +188,9 @@ async def _decide(session: Session, options: SinkOptions, written: list[Written]
             skipped.add(message.task.number)  # without rows, or committed before
     decision = Decision(task.query, batch, fence.generation, tasks, frozenset(skipped), len(written))
     await journal.decide(fence, decision)
-    endings = await _end(session, list(tasks.values()), committed=True)
+    endings, _ = await asyncio.gather(
+        _end(session, list(tasks.values()), committed=True), _abort_attempts(session, options, written)
+    )
     if Ending.LOST in endings:
         raise TransactionLost(
             f"batch {batch}: {endings.count(Ending.LOST)} of its {len(endings)} transactions had ended already: "
@@ -199,6 +201,23 @@ async def _decide(session: Session, options: SinkOptions, written: list[Written]
 async def _end(session: Session, identities: Iterable[Identity], *, committed: bool) -> list[Ending]:
     ends = [transactions.end(session.cluster, each, committed, session.deadline()) for each in identities]
     return list(await asyncio.gather(*ends))
+
+
+async def _abort_attempts(session: Session, options: SinkOptions, written: list[Written]) -> None:
+    """What attempts left open whose executor died before they could tell; readers would wait for it until its time-out.
+
+    Only a successor says that there was such an attempt, so one that ran beside the chosen one is left to its time-out.
+    """
+    told = [(message.task, message.fence.generation) for message in written if message.task and message.fence]
+    failed = [
+        _transactional_id(options, generation, task._replace(attempt=attempt))
+        for task, generation in told
+        for attempt in range(task.attempt)
+    ]
+    timeout = session.settings.integer("transaction.timeout.ms")
+    aborts = [transactions.init(session.cluster, each, timeout, session.deadline()) for each in failed]
+    with suppress(ClientError):  # the time-out does it otherwise
+        await asyncio.gather(*aborts)
 
 
 def _is_written(task: Task, decision: Decision, lost: frozenset[int]) -> bool:
