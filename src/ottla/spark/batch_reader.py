@@ -12,6 +12,7 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.spark import segments
 from ottla.spark.errors import BadOption
 from ottla.spark.filters import Narrowing, narrow
+from ottla.spark.formats.rows import RowShape
 from ottla.spark.options import SourceOptions
 from ottla.spark.plan import Range, cut, ranges_between
 from ottla.spark.positions import BEGINNING, END, Offsets
@@ -29,12 +30,14 @@ class RangePartition(InputPartition):
 class BatchReader(DataSourceReader):
     """See the module."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, shape: RowShape | None = None) -> None:
         self._options = options
+        self._shape = shape
         self._narrowing = Narrowing()
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 — Spark's name
-        self._narrowing, left = narrow(filters)
+        names = None if self._shape is None else self._shape.record
+        self._narrowing, left = narrow(filters, names)
         return left
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -47,7 +50,8 @@ class BatchReader(DataSourceReader):
         if not isinstance(partition, RangePartition):  # Spark's own, where there was nothing to share
             return iter(())
         source = segments.read_segments if self._options.path else read_range
-        return source(self._options, partition.wanted)
+        records = source(self._options, partition.wanted)
+        return records if self._shape is None else self._shape.rows(records)
 
     def _from_cluster(self) -> tuple[Offsets, Offsets]:
         survey = Survey(self._options)

@@ -12,16 +12,28 @@ import pyarrow.compute as pc
 from ottla.base.vocabulary import TopicPartition
 from ottla.records.columns import ColumnReader
 
-SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
-SCHEMA_WITH_HEADERS = SCHEMA + ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-
+_TYPES = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key:string,value:binary>>",
+}
 _HEADER = [pa.field("key", pa.string()), pa.field("value", pa.binary())]
 _HEADERS = pa.list_(pa.field("element", pa.struct(_HEADER)))
 
 ROWS_AT_ONCE = 64 * 1024
 BYTES_AT_ONCE = 8 * 1024 * 1024
 _READ = ("key", "value", "partition", "offset", "timestamp", "timestamp_type")
-_NAMES = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+_NAMES = list(_TYPES)
+
+
+def record_columns(include_headers: bool) -> dict[str, str]:
+    """The columns of a record, with their types as Spark writes them."""
+    return {name: kind for name, kind in _TYPES.items() if include_headers or name != "headers"}
 
 
 class Gathering:

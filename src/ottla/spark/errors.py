@@ -18,3 +18,13 @@ class BadRows(ValueError):
 
 class NoJava(Exception):
     """Spark cannot run here."""
+
+
+class Undecodable(ValueError):
+    """A record whose value is not what its format and schema say."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.args[0]}. Set mode=PERMISSIVE to get such values in the column _corrupt_record, "
+            "or mode=DROPMALFORMED to go on without them."
+        )

@@ -5,7 +5,7 @@ Invariants: a record that passes the filters is never left out. Filters on topic
 one on time only moves the beginning (times need not grow with offsets), so Spark looks at it again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import floor
 from typing import Any, NamedTuple
@@ -48,23 +48,25 @@ class Narrowing(NamedTuple):
         return [each for each in clipped if each.start < each.end]
 
 
-def narrow(filters: Sequence[Filter]) -> tuple[Narrowing, list[Filter]]:
-    """What can be done here, and the filters Spark must still apply."""
+def narrow(filters: Sequence[Filter], names: Mapping[str, str] | None = None) -> tuple[Narrowing, list[Filter]]:
+    """What can be done here, and the filters Spark must still apply; `names` say which columns are the record's."""
     narrowing = Narrowing()
     left: list[Filter] = []
     for each in filters:
-        narrower = _narrower(narrowing, each)
+        narrower = _narrower(narrowing, each, names)
         if narrower is None or narrower.since != narrowing.since:
             left.append(each)
         narrowing = narrower or narrowing
     return narrowing, left
 
 
-def _narrower(present: Narrowing, each: Filter) -> Narrowing | None:
-    column = getattr(each, "attribute", ())
+def _narrower(present: Narrowing, each: Filter, names: Mapping[str, str] | None) -> Narrowing | None:
+    column: tuple[str | None, ...] = getattr(each, "attribute", ())
     value: Any = getattr(each, "value", None)
     if value is None:
         return None
+    if names is not None:
+        column = tuple(names.get(part or "") for part in column)
     if column in (("topic",), ("partition",)):
         values = _values(each, value)
         if values is None:

@@ -14,6 +14,7 @@ from ottla.client.errors import InvalidSetting
 from ottla.client.settings import CONSUMER, ClientKind, load
 from ottla.client.settings.nearest import nearest
 from ottla.spark.errors import BadOption
+from ottla.spark.formats.options import SOURCE_FORM_NAMES, Form, parse_form
 from ottla.spark.positions import (
     BEGINNING,
     EARLIEST,
@@ -44,6 +45,7 @@ SOURCE_NAMES = (
     "includeHeaders",
     "pollTimeoutMs",
     "path",
+    *SOURCE_FORM_NAMES,
 )
 _SAME = {"kafkaconsumer.polltimeoutms": "pollTimeoutMs"}
 _PASSED_OVER = frozenset({"groupidprefix", "fetchoffset.numretries", "fetchoffset.retryintervalms"})
@@ -87,6 +89,8 @@ class SourceOptions(NamedTuple):
     include_headers: bool
     patience_seconds: float
     path: str
+    form: Form | None
+    """What values are; None when they stay bytes."""
 
     @property
     def committed_only(self) -> bool:
@@ -96,6 +100,11 @@ class SourceOptions(NamedTuple):
     def group(self) -> str:
         """Where consumed offsets are told; empty when nowhere."""
         return self.settings.get("group.id", "")
+
+
+def source_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that are no settings of the client, under their names."""
+    return sort_options(options, SOURCE_NAMES, CONSUMER, _PASSED_OVER)[0]
 
 
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -122,6 +131,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         include_headers=truth(given, "includeHeaders", False),
         patience_seconds=(whole(given, "pollTimeoutMs") or 120_000) / 1000,
         path=path,
+        form=parse_form(given),
     )
 
 

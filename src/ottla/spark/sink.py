@@ -21,6 +21,7 @@ from ottla.client.errors import ClientError
 from ottla.client.settings import PRODUCER
 from ottla.spark import transactions
 from ottla.spark.errors import BadRows
+from ottla.spark.formats.encoding import Encoder, encode_values, encoder_of
 from ottla.spark.journal import Decision, Fence, Journal
 from ottla.spark.session import Session, session_for
 from ottla.spark.sink_options import SinkOptions
@@ -275,12 +276,18 @@ def write_rows(
 
 
 def _hand_over(writer: RowWriter, options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> None:
+    encoder: Encoder | None = None
     for batch in batches:
-        rows = batch.select([name for name in options.columns if name != "topic"])
+        columns = {name: batch.column(options.name_of(name)) for name in options.columns if name != "topic"}
+        if options.form is not None:
+            typed = batch.select(list(options.typed))
+            encoder = encoder or encoder_of(options.form, pa.struct(list(typed.schema)))
+            columns["value"] = encode_values(options.form, encoder, typed)
+        rows = pa.RecordBatch.from_pydict(columns)
         if options.topic:
             writer.write(options.topic, rows)
             continue
-        topics = batch.column("topic")
+        topics = batch.column(options.name_of("topic"))
         if topics.null_count:
             raise BadRows("a row names no topic: its column topic is null, and the option topic is not set")
         for topic in topics.unique().to_pylist():

@@ -10,9 +10,19 @@ from typing import NamedTuple
 
 from ottla.client.settings import PRODUCER
 from ottla.spark.errors import BadOption
+from ottla.spark.formats.options import SINK_FORM_NAMES, Form, parse_form
 from ottla.spark.options import check_settings, sort_options
 
-NAMES = ("topic", "delivery", "sinkId", "decisionTopic", "checkpointLocation", "includeHeaders", "queryName")
+NAMES = (
+    "topic",
+    "delivery",
+    "sinkId",
+    "decisionTopic",
+    "checkpointLocation",
+    "includeHeaders",
+    "queryName",
+    *SINK_FORM_NAMES,
+)
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 _BATCH_BYTES = str(256 * 1024)
 _TRANSACTION_MS = str(10 * 60 * 1000)
@@ -39,7 +49,15 @@ class SinkOptions(NamedTuple):
     """What a restarted query calls itself: the same."""
     decision_topic: str
     columns: tuple[str, ...]
-    """Those of the rows that matter."""
+    """Those of the rows that matter, by the names of the record's."""
+    form: Form | None = None
+    """How the value is made of typed columns; None when it is a column."""
+    typed: tuple[str, ...] = ()
+    """The columns that the value is made of."""
+
+    def name_of(self, column: str) -> str:
+        """What the rows call a column of the record."""
+        return column if self.form is None else self.form.record_prefix + column
 
 
 def parse_sink(options: Mapping[str, str], columns: Mapping[str, str], *, streaming: bool) -> SinkOptions:
@@ -59,7 +77,8 @@ def parse_sink(options: Mapping[str, str], columns: Mapping[str, str], *, stream
     if delivery == EXACTLY_ONCE and not streaming:
         raise BadOption(f"delivery={EXACTLY_ONCE} is for streams: a batch that is run again writes again")
     topic = given.get("topic", "")
-    used = _check_columns(columns, topic)
+    form = parse_form(given)
+    used, typed = _check_columns(columns, topic, form)
     place = given.get("sinkId") or given.get("checkpointLocation", "")
     if delivery == EXACTLY_ONCE and not place:
         raise BadOption(
@@ -67,19 +86,40 @@ def parse_sink(options: Mapping[str, str], columns: Mapping[str, str], *, stream
         )
     identity = hashlib.sha256(f"{place.rstrip('/')}\n{topic}".encode()).hexdigest()[:24]
     return SinkOptions(
-        settings, topic, delivery == EXACTLY_ONCE, identity, given.get("decisionTopic", DECISION_TOPIC), used
+        settings=settings,
+        topic=topic,
+        exactly_once=delivery == EXACTLY_ONCE,
+        sink_id=identity,
+        decision_topic=given.get("decisionTopic", DECISION_TOPIC),
+        columns=used,
+        form=form,
+        typed=typed,
     )
 
 
-def _check_columns(columns: Mapping[str, str], topic: str) -> tuple[str, ...]:
-    if "value" not in columns:
+def _check_columns(
+    columns: Mapping[str, str], topic: str, form: Form | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The record's columns among those of the rows, and what a typed value is made of."""
+    prefix = "" if form is None else form.record_prefix
+    of_record = {name: prefix + name for name in _KINDS if form is None or name != "value"}
+    if form is None and "value" not in columns:
         raise BadOption(
-            "the rows have no column value: select what is written, for example to_json(struct(*)) AS value"
+            "the rows have no column value: say what to make of them with format=json, or select what is written, "
+            "for example to_json(struct(*)) AS value"
         )
-    if not topic and "topic" not in columns:
-        raise BadOption("nothing says where rows go: set the option topic, or give the rows a column topic")
-    used = tuple(name for name in _KINDS if name in columns and not (name == "topic" and topic))
+    if not topic and of_record["topic"] not in columns:
+        raise BadOption(
+            f"nothing says where rows go: set the option topic, or give the rows a column {of_record['topic']}"
+        )
+    used = tuple(name for name, column in of_record.items() if column in columns and not (name == "topic" and topic))
     for name in used:
-        if columns[name] not in _KINDS[name]:
-            raise BadOption(f"column {name} is {columns[name]}: allowed is {' or '.join(_KINDS[name])}")
-    return used
+        kind = columns[of_record[name]]
+        if kind not in _KINDS[name]:
+            raise BadOption(f"column {of_record[name]} is {kind}: allowed is {' or '.join(_KINDS[name])}")
+    if form is None:
+        return used, ()
+    typed = tuple(name for name in columns if name not in of_record.values())
+    if not typed:
+        raise BadOption(f"the rows have no column to make {form.name} of besides those of the record")
+    return used, typed

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ottla.spark.batch_reader import RangePartition
+from ottla.spark.formats.rows import RowShape
 from ottla.spark.options import SourceOptions
 from ottla.spark.plan import cut, limit_bytes, limit_rows, ranges_between
 from ottla.spark.positions import Offsets, from_checkpoint, to_checkpoint
@@ -33,8 +34,9 @@ Checkpoint = dict[str, dict[str, int]]
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """See the module. The driver keeps one for as long as a query runs; tasks get a copy of the options only."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, shape: RowShape | None = None) -> None:
         self._options = options
+        self._shape = shape
         self._survey: Survey | None = None
         self._target: Offsets | None = None
         """Where AvailableNow ends."""
@@ -43,7 +45,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_trigger: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_survey": None}
+        return {"_options": self._options, "_shape": self._shape, "_survey": None}
 
     # --- on the driver ------------------------------------------------------------------------------------------------
 
@@ -133,4 +135,5 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
-        return read_range(self._options, partition.wanted)
+        records = read_range(self._options, partition.wanted)
+        return records if self._shape is None else self._shape.rows(records)

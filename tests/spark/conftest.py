@@ -1,0 +1,24 @@
+"""One Spark for all tests: a session takes seconds to start."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ottla.spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySpark leaves sockets to the collector
+        settings = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC", "spark.log.level": "FATAL"}
+        session = ottla.spark.start_session("tests", "local[2]", settings)
+        yield session
+        session.stop()

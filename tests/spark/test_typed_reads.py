@@ -1,0 +1,78 @@
+"""Typed columns in a real Spark session: batch and stream, and what becomes of values that cannot be read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.batches import Rec
+from support.brokers import Broker
+from support.topics import create_topic, fill
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PySpark leaves sockets to the collector
+
+SCHEMA = "id INT, name STRING, at TIMESTAMP, tags ARRAY<STRING>"
+GOOD = {"id": 1, "name": "Ada", "at": "2026-03-01T10:00:00.5Z", "tags": ["a", "b"], "unknown": {"x": 1}}
+
+
+def options(broker: Broker, topic: str, **given: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": f"{broker.host}:{broker.port}", "subscribe": topic, "format": "json", **given}
+
+
+def typed(spark: SparkSession, broker: Broker, topic: str, **given: str) -> DataFrame:
+    return spark.read.format("ottla").options(**options(broker, topic, **given)).load()
+
+
+def orders(broker: Broker, topic: str) -> None:
+    """A good value, a tombstone and one that is no JSON."""
+    create_topic(broker, topic, 1)
+    fill(broker, topic, [Rec(json.dumps(GOOD).encode(), b"k0"), Rec(None, b"k1"), Rec(b"{no json", b"k2")])
+
+
+def test_json_gives_typed_columns_beside_those_of_the_record(spark: SparkSession, broker: Broker, topic: str) -> None:
+    orders(broker, topic)
+    frame = typed(spark, broker, topic, schema=SCHEMA, mode="PERMISSIVE")
+    assert frame.columns == [
+        "key", "topic", "partition", "offset", "timestamp", "timestampType", "id", "name", "at", "tags",
+        "_corrupt_record",
+    ]  # fmt: skip
+    good, tombstone, corrupt = frame.orderBy("offset").collect()
+    assert (good.id, good.name, good.tags, good.at.isoformat()) == (1, "Ada", ["a", "b"], "2026-03-01T10:00:00.500000")
+    assert (tombstone.key, tombstone.id, tombstone["_corrupt_record"]) == (b"k1", None, None)
+    assert (corrupt.key, corrupt.id, corrupt["_corrupt_record"]) == (b"k2", None, b"{no json")
+
+
+def test_a_value_that_cannot_be_read_ends_the_query_unless_told_otherwise(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    orders(broker, topic)
+    with pytest.raises(Exception, match=rf"the record at offset 2 of {topic}-0 is no json of the schema"):
+        typed(spark, broker, topic, schema=SCHEMA).collect()
+    dropped = typed(spark, broker, topic, schema=SCHEMA, mode="DROPMALFORMED")
+    assert sorted(row.offset for row in dropped.collect()) == [0, 1]
+
+
+def test_a_readers_own_schema_chooses_the_columns(spark: SparkSession, broker: Broker, topic: str) -> None:
+    orders(broker, topic)
+    chosen = spark.read.format("ottla").options(**options(broker, topic, mode="DROPMALFORMED"))
+    rows = chosen.schema("offset BIGINT, name STRING").load().where("offset = 0").collect()
+    assert [tuple(row) for row in rows] == [(0, "Ada")]
+
+
+def test_a_stream_has_the_same_columns_and_keeps_what_cannot_be_read(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    orders(broker, topic)
+    given = options(broker, topic, schema=SCHEMA, mode="PERMISSIVE", startingOffsets="earliest")
+    stream = spark.readStream.format("ottla").options(**given).load().select("offset", "name", "_corrupt_record")
+    query = stream.writeStream.format("memory").queryName("typed").trigger(availableNow=True)
+    started = query.option("checkpointLocation", str(tmp_path)).start()
+    assert started.awaitTermination(120)
+    rows = [tuple(row) for row in spark.table("typed").orderBy("offset").collect()]
+    assert rows == [(0, "Ada", None), (1, None, None), (2, None, b"{no json")]
