@@ -9,9 +9,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table as RuledTable
 
 _GAP = "  "
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -51,17 +54,23 @@ def show(table: Table) -> None:
     if not sys.stdout.isatty():
         say(plain(table))
         return
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
+
+    Console().print(ruled(table))
+
+
+def ruled(table: Table) -> "RuledTable":
+    """The table as rich draws it on a terminal."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table as RuledTable
     from rich.text import Text
 
-    ruled = RuledTable(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    drawn = RuledTable(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in table.columns:
-        ruled.add_column(column.heading, justify="right" if column.number else "left")
+        drawn.add_column(column.heading, justify="right" if column.number else "left")
     for row in table.rows:
-        ruled.add_row(*(Text(cell, style(column, cell)) for column, cell in zip(table.columns, row, strict=True)))
-    Console().print(ruled)
+        drawn.add_row(*(Text(cell, style(column, cell)) for column, cell in zip(table.columns, row, strict=True)))
+    return drawn
 
 
 def style(column: Column, cell: str) -> str:
