@@ -90,7 +90,7 @@ def summary(status: Status) -> str:
     misled = sum(part.leader >= 0 and part.leader != part.replicas[0] for part in parts if part.replicas)
     facts = [
         ("cluster", status.state.cluster_id),
-        ("controller", _node(_controller(status))),
+        ("controller", _node(controller_of(status))),
         ("topics", str(len(status.topics))),
         ("partitions", f"{len(parts)}: {found or 'all in sync'}"),
         ("leader skew", f"{leader_skew(status):.0%}" + (f", {misled} not led by the first replica" if misled else "")),
@@ -155,7 +155,7 @@ def trouble_table(status: Status) -> Table:
 
 def status_json(status: Status) -> dict[str, Any]:
     found = list(troubles(status))
-    controller = _controller(status)
+    controller = controller_of(status)
     return {
         "cluster_id": status.state.cluster_id,
         "controller": controller if controller >= 0 else None,
@@ -191,7 +191,7 @@ def _partition_json(trouble: Trouble) -> dict[str, Any]:
     }
 
 
-def _controller(status: Status) -> int:
+def controller_of(status: Status) -> int:
     """The quorum's leader; where no quorum is known, whom the cluster names for changes."""
     return status.state.controller_id if status.quorum is None else status.quorum.leader_id
 

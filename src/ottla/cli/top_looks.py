@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.cli.cluster_views import Status
-from ottla.client.admin.brokers import BrokerAdmin
+from ottla.client.admin.brokers import BrokerAdmin, Quorum
 from ottla.client.admin.groups import GroupAdmin
 from ottla.client.admin.topics import TopicAdmin
 from ottla.client.cluster import Cluster
@@ -51,11 +51,21 @@ async def look(cluster: Cluster, seconds: float) -> Look:
         if part.leader in cluster.brokers
     }
     moment = RealClock().monotonic()
-    ends, sizes, groups = await asyncio.gather(
-        TopicAdmin(cluster).offsets(led, seconds), _sizes(brokers, seconds), _groups(cluster, seconds)
+    ends, sizes, groups, quorum = await asyncio.gather(
+        TopicAdmin(cluster).offsets(led, seconds),
+        _sizes(brokers, seconds),
+        _groups(cluster, seconds),
+        _quorum(brokers, seconds),
     )
     found = {place: answer.offset for place, answer in ends.items() if not answer.error}
-    return Look(moment, Status(state, None, topics, {}), found, sizes, groups)
+    return Look(moment, Status(state, quorum, topics, {}), found, sizes, groups)
+
+
+async def _quorum(admin: BrokerAdmin, seconds: float) -> Quorum | None:
+    try:
+        return await admin.describe_quorum(seconds)
+    except ClientError:
+        return None  # not every cluster has one, and not every one tells us
 
 
 async def _sizes(admin: BrokerAdmin, seconds: float) -> dict[int, dict[TopicPartition, int]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.cli.cluster_views import OFFLINE, UNDER_REPLICATED, counts, leader_skew, troubles
+from ottla.cli.cluster_views import OFFLINE, UNDER_REPLICATED, controller_of, counts, leader_skew, troubles
 from ottla.cli.output import Column, Table, size_text
 from ottla.cli.top_looks import GroupLook, Look
 
@@ -30,7 +30,7 @@ class TopicFigures(NamedTuple):
 
 
 class BrokerFigures(NamedTuple):
-    node_id: int
+    id: int
     address: str
     fenced: bool
     leaders: int
@@ -81,7 +81,7 @@ def frame(before: Look, after: Look, *, internal: bool) -> Frame:
     rates = _Rates(written, grown, read, seconds)
     return Frame(
         after.status.state.cluster_id,
-        after.status.state.controller_id,
+        controller_of(after.status),
         seconds,
         leader_skew(after.status),
         sum(UNDER_REPLICATED in trouble.kinds for trouble in found),
@@ -218,7 +218,7 @@ def brokers_table(shown: Frame) -> Table:
     ]
     rows = [
         [
-            str(broker.node_id),
+            str(broker.id),
             broker.address,
             "fenced" if broker.fenced else "up",
             str(broker.leaders),
