@@ -86,6 +86,7 @@ class Controller:
         self._chores = Chores(self, self._heartbeats, world.clock, intervals)
         self._attached: tuple[Quorum, Ledger] | None = None
         self._when_leading: list[Callable[[], None]] = []
+        self._is_present: Callable[[int, int], bool] = lambda broker_id, epoch: True
 
     def attach(self, quorum: Quorum) -> None:
         """Where decisions go. The quorum in turn is made with this object as its events."""
@@ -122,6 +123,14 @@ class Controller:
     def when_leading(self, began: Callable[[], None]) -> None:
         """Hear each time this node begins to decide."""
         self._when_leading.append(began)
+
+    def lives_are_watched(self, is_present: Callable[[int, int], bool]) -> None:
+        """Who lives is known from elsewhere, not by heartbeats: asked by broker and epoch, told by `broker_lost`.
+
+        A heartbeat of a broker that is not there, as seen from there, does not let it take part.
+        """
+        self._is_present = is_present
+        self._heartbeats.watched_elsewhere()
 
     # --- what the quorum tells ---------------------------------------------------------------------------------------
 
@@ -208,6 +217,8 @@ class Controller:
     async def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         broker_id = request.broker_id
         shuts_down = False
+        if not self._is_present(broker_id, request.broker_epoch):
+            request.want_fence = True
 
         def decide(place: Place) -> Decision[BrokerHeartbeatResponse]:
             nonlocal shuts_down

@@ -1,6 +1,6 @@
 """What the controller needs of the quorum, in its own words.
 
-Owns: the protocols only. `controller.quorum_node` fulfils them.
+Owns: the protocols only. `controller.quorum_node` fulfils them, and `zookeeper.node` where ZooKeeper coordinates.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,6 +9,7 @@ from typing import Protocol
 from ottla.controller.quorum_ports import Voter
 from ottla.log.files import StorageFailure
 from ottla.metadata.facts import Fact
+from ottla.wire.schema import Root
 
 
 class Quorum(Protocol):
@@ -37,6 +38,19 @@ class Quorum(Protocol):
 
     def append(self, facts: list[Fact]) -> int:
         """Facts that count together or not at all; the offset of the last. Raises NotLeader, StorageFailure."""
+        ...
+
+
+class ServedQuorum(Quorum, Protocol):
+    """What a controller's listener needs beside."""
+
+    @property
+    def leader(self) -> tuple[int, int]:
+        """The leader's id and its epoch; -1 when nobody is known."""
+        ...
+
+    async def handle(self, request: Root, version: int) -> Root:
+        """Answer another node, or an operator."""
         ...
 
 

@@ -1,17 +1,17 @@
 """What a quorum node is told, and what it tells.
 
-Owns: the values that a `QuorumNode` is made of and the events it calls. Never knows: how agreement is reached (that is
-in `raft`), what the facts say.
+Owns: the values that a `QuorumNode` is made of; the events it calls are those of `metadata.agreement`. Never knows: how
+agreement is reached (that is in `raft`), what the facts say.
 Invariants: events come on the loop, in order; every node hears the same decisions in the same order.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeAlias
 
 from ottla.base.settings.values import BrokerValues
 from ottla.log.files import World
-from ottla.metadata.facts import Fact
+from ottla.metadata.agreement import NotLeader, QuorumEvents, Stored, UnreadableMetadata
 from ottla.records.control import Endpoint, Voter
 
 __all__ = [
@@ -29,46 +29,6 @@ __all__ = [
 
 RunBlocking: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs a function in an I/O thread; what it raises comes back."""
-
-
-class UnreadableMetadata(Exception):
-    """The metadata log holds something that this release cannot work with; the message says where and what to do."""
-
-
-class NotLeader(Exception):
-    """This node does not lead the quorum, or not yet: nothing was appended."""
-
-
-class Stored(NamedTuple):
-    """Facts that came into being together, and where in the log they end (the offset of the last record)."""
-
-    facts: list[Fact]
-    offset: int
-    epoch: int
-
-
-class QuorumEvents(Protocol):
-    """Who hears what the quorum agrees on. Called on the loop, in order."""
-
-    def committed(self, batches: Sequence[Stored]) -> None:
-        """Decisions that every node will see; each once."""
-        ...
-
-    def snapshot(self, facts: Iterable[Fact], offset: int, epoch: int) -> None:
-        """Forget everything: these facts are the state up to and with the record at `offset`."""
-        ...
-
-    def leader_changed(self, leader_id: int, epoch: int) -> None:
-        """Somebody leads, or nobody that is known: -1."""
-        ...
-
-    def began_leading(self, epoch: int) -> None:
-        """This node leads, and everything before its epoch is committed and was told."""
-        ...
-
-    def stopped_leading(self, epoch: int) -> None:
-        """What was appended and not told as committed may or may not come; another leader decides."""
-        ...
 
 
 class QuorumPlace(NamedTuple):

@@ -9,11 +9,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Clock
 from ottla.controller.controller import Controller
+from ottla.controller.ports import ServedQuorum
 from ottla.net.connection import Connection
 from ottla.net.connections import ConnectionLimits, Connections
 from ottla.net.dispatch import Context, Dispatcher, Handler, Limits
@@ -32,9 +33,6 @@ from ottla.wire.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from ottla.wire.schema import Root
-
-if TYPE_CHECKING:
-    from ottla.controller.quorum_node import QuorumNode
 
 logger = logging.getLogger("ottla.controller")
 
@@ -96,7 +94,7 @@ class ControllerServer:
         place: ServerPlace,
         node_id: int,
         controller: Controller,
-        quorum: "QuorumNode",
+        quorum: ServedQuorum,
         connection_limits: ConnectionLimits,
         limits: Limits,
     ) -> None:

@@ -12,7 +12,8 @@ from ottla.base.ports import ByteView, File
 from ottla.controller.quorum_ports import UnreadableMetadata
 from ottla.log.batches import read_batches
 from ottla.log.files import StorageFailure, World
-from ottla.metadata.facts import BadFact, Fact, decode_facts, encode_facts
+from ottla.metadata.fact_batches import fact_batches
+from ottla.metadata.facts import BadFact, Fact, decode_facts
 from ottla.raft.log_view import LogPosition
 from ottla.raft.voters import VoterSet
 from ottla.records.batch import read_records
@@ -26,12 +27,11 @@ from ottla.records.control import (
     control_record,
     read_control,
 )
-from ottla.records.header import CorruptBatch, checksum
+from ottla.records.header import CorruptBatch, checksum, read_header
 from ottla.records.record import Record
 
 SUFFIX = ".checkpoint"
 PART = ".part"
-_BATCH_FACTS = 1000
 
 
 class SnapshotState(NamedTuple):
@@ -105,16 +105,9 @@ class Snapshots:
         records = [control_record(control, offset, now) for offset, control in enumerate(first)]
         yield build_batch(records, leader_epoch=epoch, control=True)
         offset = len(records)
-        gathered: list[Fact] = []
-        for fact in facts:
-            gathered.append(fact)
-            if len(gathered) == _BATCH_FACTS:
-                yield _fact_batch(gathered, offset, now, epoch)
-                offset += len(gathered)
-                gathered = []
-        if gathered:
-            yield _fact_batch(gathered, offset, now, epoch)
-            offset += len(gathered)
+        for batch in fact_batches(facts, offset, now, epoch):
+            offset = read_header(batch, 0).next_offset
+            yield batch
         footer = control_record(SnapshotFooter(), offset, now)
         yield build_batch([footer], base_offset=offset, leader_epoch=epoch, control=True)
 
@@ -218,8 +211,3 @@ class Snapshots:
             raise UnreadableMetadata(f"{path} is damaged ({problem}); restore it from a copy.") from problem
         except OSError as error:
             raise StorageFailure.of(path, error) from error
-
-
-def _fact_batch(facts: list[Fact], offset: int, now: int, epoch: int) -> bytearray:
-    records = [Record(at, now, None, value) for at, value in enumerate(encode_facts(facts), offset)]
-    return build_batch(records, base_offset=offset, leader_epoch=epoch)

@@ -1,13 +1,14 @@
 """Everything of a node that needs neither sockets nor signals, put together.
 
-Owns: which parts a node has by its roles, and the order in which they start and stop. Never knows: the real world; it
-is handed a platform, so the simulation runs the same nodes. Invariants: a broker serves only when the controller counts
-on it; a node that stops leaves its leaderships to others first, then its vote, then its logs.
+Owns: which parts a node has by its roles and by what coordinates its cluster, and the order in which they start and
+stop. Never knows: the real world; it is handed a platform, so the simulation runs the same nodes. Invariants: a broker
+serves only when the controller counts on it; a node that stops leaves its leaderships to others first, then its vote,
+then its logs.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import TopicId, TopicPartition
@@ -16,6 +17,7 @@ from ottla.broker.controller_channel import ControllerChannel, ControllerUnavail
 from ottla.broker.lifecycle import Presence
 from ottla.controller.controller import Controller
 from ottla.controller.image_loader import ImageLoader
+from ottla.controller.ports import ServedQuorum
 from ottla.controller.quorum_node import QuorumNode
 from ottla.controller.quorum_ports import QuorumPlace, QuorumSettings
 from ottla.controller.server import ControllerServer, ServerPlace
@@ -28,7 +30,11 @@ from ottla.metadata.image import ClusterImage, ResourceType
 from ottla.node.formatting import is_formatted, metadata_directory, metadata_log_directory
 from ottla.node.listeners import Address
 from ottla.node.options import StartFailure
-from ottla.node.roles import quorum_identity, roles_of, stands_alone
+from ottla.node.roles import by_zookeeper, quorum_identity, roles_of, stands_alone
+
+if TYPE_CHECKING:
+    from ottla.node.coordination import Coordinated
+    from ottla.zookeeper.node import ZooKeeperNode
 
 logger = logging.getLogger("ottla.node")
 
@@ -62,11 +68,12 @@ class Assembly:
         self.server: ControllerServer | None = None
         self._controller: Controller | None = None
         self._loader: ImageLoader | None = None
-        self._quorum: QuorumNode | None = None
+        self._quorum: QuorumNode | ZooKeeperNode | None = None
+        self._coordinated: Coordinated | None = None
         self._snapshots: SnapshotTrigger | None = None
 
     @property
-    def quorum(self) -> QuorumNode:
+    def quorum(self) -> "QuorumNode | ZooKeeperNode":
         assert self._quorum is not None, "open comes first"
         return self._quorum
 
@@ -82,6 +89,12 @@ class Assembly:
 
         Raises StartFailure, UnusableDirectory, NoUsableDirectory, StorageFailure, UnreadableMetadata, BadQuorumState.
         """
+        if by_zookeeper(self.values):
+            self._open_zookeeper()
+        else:
+            self._open_quorum()
+
+    def _open_quorum(self) -> None:
         values = self.values
         loop, world, threads, links = self._platform
         if not stands_alone(values) and not is_formatted(world.disk, values):
@@ -101,19 +114,34 @@ class Assembly:
         place = QuorumPlace(
             loop, world, lambda work: loop.run_in_executor(threads, work), metadata_log_directory(values)
         )
-        self._quorum = QuorumNode(place, identity, QuorumSettings.of(values), links, events)
-        self._snapshots = SnapshotTrigger(self._loader, self._quorum, values)
+        quorum = self._quorum = QuorumNode(place, identity, QuorumSettings.of(values), links, events)
+        self._snapshots = SnapshotTrigger(self._loader, quorum, values)
         if self._controller is not None:
-            self._controller.attach(self._quorum)
-            self.server = ControllerServer(
-                ServerPlace(loop, threads, links, world.clock),
-                self.node_id,
-                self._controller,
-                self._quorum,
-                connection_limits(values),
-                request_limits(values),
-            )
-        self._quorum.open()
+            self.server = self._serve(self._controller, quorum)
+        quorum.open()
+
+    def _open_zookeeper(self) -> None:
+        # Only nodes that use ZooKeeper need what comes with it.
+        from ottla.node.coordination import open_zookeeper
+
+        coordinated = open_zookeeper(self._platform, self.values, self.addresses.controllers[0], self.store)
+        self.cluster_id = coordinated.loader.image.cluster_id
+        self._loader, self._controller, self._quorum = coordinated.loader, coordinated.controller, coordinated.node
+        self._coordinated = coordinated
+        self.server = self._serve(coordinated.controller, coordinated.node)
+
+    def _serve(self, controller: Controller, quorum: ServedQuorum) -> ControllerServer:
+        """Where other nodes reach the controller."""
+        controller.attach(quorum)
+        loop, world, threads, links = self._platform
+        return ControllerServer(
+            ServerPlace(loop, threads, links, world.clock),
+            self.node_id,
+            controller,
+            quorum,
+            connection_limits(self.values),
+            request_limits(self.values),
+        )
 
     async def start(self) -> None:
         """Agree with the others, load the logs, and serve once the controller counts on this broker.
@@ -123,7 +151,11 @@ class Assembly:
         self.quorum.start()
         if not self.roles.broker:
             return
-        channel = ControllerChannel(self.loader, self.quorum, self._platform.links, self._controller)
+        links = self._platform.links
+        if self._coordinated is not None:
+            channel = self._coordinated.channel(links)
+        else:
+            channel = ControllerChannel(self.loader, self.quorum, links, self._controller)
         broker = Broker(self._platform, self.node_id, self.values, self.store, channel, self._give_up)
         await self._register(broker)
         # Only now is it certain that nothing is missing in the image: a log that it does not know is not wanted.
@@ -195,6 +227,8 @@ class Assembly:
             await self.broker.stop()
         if self._snapshots is not None:
             self._snapshots.stop()
+        if self._coordinated is not None:
+            await self._coordinated.leave()
         await self.quorum.stop()
         if self._controller is not None:
             self._controller.stop()

@@ -33,7 +33,7 @@ from ottla.node.assembly import Addresses, Assembly
 from ottla.node.listeners import Address, BadListener, parse_listeners
 from ottla.node.log_lines import set_up
 from ottla.node.options import Options, StartFailure, resolve
-from ottla.node.roles import split_listeners
+from ottla.node.roles import AUTOMATIC_LISTENER, by_zookeeper, controller_listener_names, split_listeners
 from ottla.records.codec import COMPILED
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom, boot_id
@@ -183,6 +183,10 @@ class Node:
         except BadListener as failure:
             raise StartFailure(str(failure)) from None
         advertised = {address.name: address for address in told}
+        if by_zookeeper(self.values) and not controller_listener_names(self.values) & {each.name for each in bound}:
+            first = advertised.get(bound[0].name, bound[0])
+            advertised[AUTOMATIC_LISTENER] = Address(AUTOMATIC_LISTENER, first.host, 0)
+            bound.append(Address(AUTOMATIC_LISTENER, bound[0].host, 0))
         opened: list[tuple[Address, Listener]] = []
         for address in bound:
             try:

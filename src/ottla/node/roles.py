@@ -1,8 +1,8 @@
 """What a node does and whom it agrees with, from its settings.
 
-Owns: the meaning of `process.roles`, `controller.listener.names`, `controller.quorum.voters` and
-`controller.quorum.bootstrap.servers` together. Never knows: sockets, files. Invariant: a node that names nobody is its
-whole cluster.
+Owns: the meaning of `process.roles`, `controller.listener.names`, `controller.quorum.voters`,
+`controller.quorum.bootstrap.servers` and `zookeeper.connect` together. Never knows: sockets, files. Invariant: a node
+that names nobody is its whole cluster.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ from ottla.node.listeners import Address
 from ottla.node.options import StartFailure
 
 NO_DIRECTORY = bytes(16)
+AUTOMATIC_LISTENER = "OTTLA_CONTROLLER"
+"""With ZooKeeper every broker may be the controller; one whose settings name no listener for that takes a free port."""
 VOTER_VERSIONS = (0, 1)
 """The versions of the quorum's protocol that a voter of this release speaks."""
 
@@ -33,7 +35,7 @@ def roles_of(values: BrokerValues) -> Roles:
 def split_listeners(values: BrokerValues, addresses: Sequence[Address]) -> tuple[list[Address], list[Address]]:
     """Those for clients and brokers, and those for controllers. Raises StartFailure where a role has none."""
     roles = roles_of(values)
-    names = {name.upper() for name in values.listing("controller.listener.names")}
+    names = controller_listener_names(values)
     for_controllers = [address for address in addresses if address.name in names]
     for_brokers = [address for address in addresses if address.name not in names]
     if roles.broker and not for_brokers:
@@ -50,6 +52,22 @@ def split_listeners(values: BrokerValues, addresses: Sequence[Address]) -> tuple
     if roles.controller and not for_controllers and not stands_alone(values):
         raise StartFailure("listeners names none for controllers; add one such as CONTROLLER://localhost:9093.")
     return for_brokers, for_controllers
+
+
+def by_zookeeper(values: BrokerValues) -> bool:
+    """Whether ZooKeeper coordinates the cluster instead of a quorum."""
+    return values.get("zookeeper.connect") is not None
+
+
+def controller_listener_names(values: BrokerValues) -> set[str]:
+    """The listeners at which controllers serve other nodes."""
+    names = {name.upper() for name in values.listing("controller.listener.names")}
+    plane = values.get("control.plane.listener.name")
+    if plane is not None:
+        names.add(str(plane).upper())
+    if by_zookeeper(values):
+        names.add(AUTOMATIC_LISTENER)
+    return names
 
 
 def stands_alone(values: BrokerValues) -> bool:

@@ -17,6 +17,7 @@ from ottla.base.settings import (
     text_of,
 )
 from ottla.base.settings.broker import BROKER_TABLES, LISTENER_ONLY
+from ottla.base.settings.broker_zookeeper import ZOOKEEPER_SETTINGS
 from ottla.base.settings.group import BROKER_NAME_OF_GROUP
 from ottla.base.settings.topic import BROKER_NAME_OF_TOPIC
 
@@ -49,9 +50,14 @@ def test_the_tables_hold_all_of_kafka_and_our_own() -> None:
         "ottla.slow.request.ms",
         "ottla.metrics.port",
         "ottla.metrics.host",
+        "ottla.zookeeper.sasl.mechanism",
+        "ottla.zookeeper.sasl.username",
+        "ottla.zookeeper.sasl.password",
     ]
-    # 360 in KafkaConfig, 3 more that can only be set dynamically
-    assert len(BROKER_SETTINGS) - len(ours) == 363
+    # 360 in KafkaConfig of 4.3, 3 more that can only be set dynamically, and what 3.x had for ZooKeeper
+    of_zookeeper = [setting for setting in ZOOKEEPER_SETTINGS if not setting.name.startswith("ottla.")]
+    assert len(of_zookeeper) == 20
+    assert len(BROKER_SETTINGS) - len(ours) - len(of_zookeeper) == 363
     assert (len(TOPIC_SETTINGS), len(GROUP_SETTINGS), len(CLIENT_METRICS_SETTINGS)) == (34, 17, 3)
 
 

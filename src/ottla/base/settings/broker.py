@@ -10,6 +10,7 @@ from ottla.base.settings.broker_log import LOG_SETTINGS
 from ottla.base.settings.broker_node import NODE_SETTINGS
 from ottla.base.settings.broker_security import SECURITY_SETTINGS
 from ottla.base.settings.broker_tiered import TIERED_SETTINGS
+from ottla.base.settings.broker_zookeeper import ZOOKEEPER_SETTINGS
 from ottla.base.settings.kinds import Setting
 
 BROKER_TABLES: dict[str, tuple[Setting, ...]] = {
@@ -17,6 +18,7 @@ BROKER_TABLES: dict[str, tuple[Setting, ...]] = {
     "The log": LOG_SETTINGS,
     "Groups": GROUPS_SETTINGS,
     "The cluster": CLUSTER_SETTINGS,
+    "ZooKeeper": ZOOKEEPER_SETTINGS,
     "Security": SECURITY_SETTINGS,
     "Tiered storage": TIERED_SETTINGS,
 }

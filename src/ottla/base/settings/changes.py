@@ -273,7 +273,7 @@ def check_broker_together(values: BrokerValues) -> None:
     """The conditions between the settings of one broker, at its start and after every change."""
     if values.get("broker.id") != values.get("node.id"):
         raise InvalidSetting("You must set `node.id` to the same value as `broker.id`.")
-    for holds, sentence in (*_log_conditions(values), *_node_conditions(values)):
+    for holds, sentence in (*_log_conditions(values), *_node_conditions(values), *_coordination_conditions(values)):
         if not holds:
             raise InvalidSetting(sentence)
 
@@ -325,3 +325,32 @@ def _node_conditions(values: BrokerValues) -> Iterator[tuple[bool, str]]:
         values.integer("max.connections.per.ip") > 0 or bool(values.text("max.connections.per.ip.overrides")),
         "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
     )
+
+
+def _coordination_conditions(values: BrokerValues) -> Iterator[tuple[bool, str]]:
+    by_zookeeper = values.get("zookeeper.connect") is not None
+    for name in ("process.roles", "controller.quorum.voters", "controller.quorum.bootstrap.servers"):
+        yield (
+            not by_zookeeper or not values.own_text(name),
+            f"{name} belongs to a cluster with a quorum: set either it or zookeeper.connect.",
+        )
+    yield (
+        by_zookeeper or values.own_text("control.plane.listener.name") is None,
+        "control.plane.listener.name is only for clusters with ZooKeeper: a quorum has controller.listener.names.",
+    )
+    listener = values.get("control.plane.listener.name")
+    named = [text.partition("://")[0].strip().upper() for text in values.listing("listeners")]
+    yield (
+        listener is None or str(listener).upper() in named,
+        f"control.plane.listener.name is {listener}, which is none of the listeners.",
+    )
+    if values.boolean("zookeeper.set.acl"):
+        yield (
+            values.get("ottla.zookeeper.sasl.mechanism") is not None,
+            "zookeeper.set.acl needs a name to guard znodes by: set ottla.zookeeper.sasl.mechanism too.",
+        )
+    if by_zookeeper:
+        yield (
+            all(server.strip() for server in values.text("zookeeper.connect").partition("/")[0].split(",")),
+            "zookeeper.connect names an empty server; write it as host:port,host:port/chroot.",
+        )

@@ -1,0 +1,140 @@
+"""One controller's time in office: its decisions on their way to ZooKeeper.
+
+Owns: the order of writes, their fence, and what is told when they are stored. Never knows: how one is elected, who
+follows. Invariants: every write checks that `/controller_epoch` is still this office's and that the write before it was
+done (`/ottla/offset`), so of a row of decisions the first that is refused is the last that counts; decisions are told
+in their order, each when all of it is stored; once a write is refused or its outcome is not known, nothing more is
+written.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ottla.metadata.agreement import Stored
+from ottla.metadata.delta import ClusterDelta
+from ottla.metadata.facts import Fact
+from ottla.metadata.image import ClusterImage
+from ottla.zookeeper import layout
+from ottla.zookeeper.session import Refused, Session, Unreachable
+from ottla.zookeeper.translation import Operation, Write, Writer, portions
+
+PORTION_BYTES = 400_000
+"""What one request may hold; ZooKeeper refuses more than a megabyte (jute.maxbuffer)."""
+
+
+class Term(NamedTuple):
+    """What an office is fenced by: the epoch, and the versions of the two znodes that stand for it."""
+
+    epoch: int
+    epoch_version: int
+    offset_version: int
+
+
+class _Pending:
+    """A decision on its way."""
+
+    __slots__ = ("image", "left", "stored")
+
+    def __init__(self, stored: Stored, image: ClusterImage, left: int) -> None:
+        self.stored = stored
+        self.image = image
+        self.left = left
+        """How many portions are not stored yet."""
+
+
+class Leadership:
+    """See the module. `failed` is called at most once, with a sentence."""
+
+    def __init__(
+        self,
+        session: Session,
+        term: Term,
+        image: ClusterImage,
+        writer: Writer,
+        told: Callable[[Stored, ClusterImage], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        self._session = session
+        self._term = term
+        self.writer = writer
+        self._told = told
+        self._failed = failed
+        self.latest = image
+        """With everything that was decided, stored or not."""
+        self._next_version = term.offset_version
+        self._pending: deque[_Pending] = deque()
+        self._queue: deque[tuple[_Pending, list[Operation]]] = deque()
+        self._sending: set[asyncio.Task[None]] = set()
+        self.ended = False
+
+    @property
+    def epoch(self) -> int:
+        return self._term.epoch
+
+    @property
+    def end_offset(self) -> int:
+        return self.latest.offset + 1
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything that was decided is stored."""
+        return not self._pending
+
+    def append(self, facts: list[Fact]) -> int:
+        """Take the facts of one decision; answers the offset of the last."""
+        delta = ClusterDelta(self.latest)
+        delta.replay_all(facts)
+        offset = self.latest.offset + len(facts)
+        image = delta.apply(offset, self.epoch)
+        operations = self.writer.operations(facts, delta, image)
+        parts = list(portions(operations, PORTION_BYTES)) if operations else []
+        self.latest = image
+        pending = _Pending(Stored(facts, offset, self.epoch), image, len(parts))
+        self._pending.append(pending)
+        self._queue.extend((pending, part) for part in parts)
+        self._send()
+        self._tell()
+        return offset
+
+    def end(self) -> None:
+        """Another decides from here on; what is on its way may come or not."""
+        self.ended = True
+        self._queue.clear()
+        self._pending.clear()
+
+    def _send(self) -> None:
+        while self._queue and len(self._sending) < self._session.settings.in_flight and not self.ended:
+            pending, operations = self._queue.popleft()
+            mark = Write(layout.LAST_OFFSET, str(pending.stored.offset).encode(), self._next_version)
+            self._next_version += 1
+            # Tasks begin in the order they are made, and so do the requests.
+            task = asyncio.get_running_loop().create_task(self._store(pending, [mark, *operations]))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+
+    async def _store(self, pending: _Pending, operations: list[Operation]) -> None:
+        try:
+            await self._session.commit(operations, [(layout.CONTROLLER_EPOCH, self._term.epoch_version)])
+        except Refused as refusal:
+            self._fail(f"a write of the controller of epoch {self.epoch} was refused: {refusal}")
+            return
+        except Unreachable as problem:
+            self._fail(f"whether a write of the controller of epoch {self.epoch} is stored is not known: {problem}")
+            return
+        if self.ended:
+            return
+        pending.left -= 1
+        self._tell()
+        asyncio.get_running_loop().call_soon(self._send)
+
+    def _tell(self) -> None:
+        while self._pending and self._pending[0].left == 0 and not self.ended:
+            pending = self._pending.popleft()
+            self._told(pending.stored, pending.image)
+
+    def _fail(self, why: str) -> None:
+        if not self.ended:
+            self.end()
+            self._failed(why)

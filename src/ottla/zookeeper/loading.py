@@ -1,0 +1,48 @@
+"""The tree of znodes, read as a whole: what a new controller begins with.
+
+Owns: which znodes are read. Never knows: what follows from them. Invariant: at most `zookeeper.max.in.flight.requests`
+questions are under way at a time, however large the cluster is.
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from ottla.zookeeper import layout
+from ottla.zookeeper.session import Session
+from ottla.zookeeper.translation import Znode
+
+
+async def load_tree(session: Session) -> dict[str, Znode]:
+    """Everything that a cluster's state is made of. Raises Unreachable, Refused, BadZnode."""
+    folders = [
+        layout.TOPICS,
+        layout.REGISTRATIONS,
+        layout.CONTROLLERS,
+        *(f"{layout.CONFIG}/{folder}" for folder in layout.CONFIG_KINDS.values()),
+    ]
+    paths = [layout.FEATURE, layout.PRODUCER_IDS]
+    for folder in folders:
+        paths += [f"{folder}/{name}" for name in await session.children(folder)]
+    tree = await _read(session, paths)
+    states = [
+        layout.state_path(topic, number)
+        for path, znode in tree.items()
+        if (topic := path.removeprefix(f"{layout.TOPICS}/")) != path
+        for number in layout.read_topic(topic, znode.data).partitions
+    ]
+    return tree | await _read(session, states)
+
+
+async def _read(session: Session, paths: Iterable[str]) -> dict[str, Znode]:
+    """Those of the paths that are there."""
+    left = iter(paths)
+    found: dict[str, Znode] = {}
+
+    async def work() -> None:
+        for path in left:
+            znode = await session.get(path)
+            if znode is not None:
+                found[path] = Znode(znode.data, znode.stat.version)
+
+    await asyncio.gather(*(work() for _ in range(session.settings.in_flight)))
+    return found

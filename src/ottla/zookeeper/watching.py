@@ -1,0 +1,220 @@
+"""What a controller watches in the tree: who lives, and what other programs ask for.
+
+Owns: the watches of one office, and reading again whenever one fires. Never knows: what the controller decides; it
+hears of everything through `Orders`. Invariants: between two looks nothing is missed, because each look sets the next
+watch first; a request that was placed in the tree is removed when it was carried out, or cannot be; what other programs
+wrote into the state itself is not merged but makes the controller begin anew from the tree.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from ottla.base.ports import Clock
+from ottla.metadata.image import ClusterImage
+from ottla.zookeeper import layout
+from ottla.zookeeper.layout import BadZnode
+from ottla.zookeeper.session import Refused, Session, Unreachable, Watch
+
+logger = logging.getLogger("ottla.zookeeper")
+
+AGAIN_SECONDS = 0.2
+NOTIFICATION_MS = 15 * 60 * 1000
+"""How long a notification stays in the tree, as with Kafka."""
+
+
+class Orders(Protocol):
+    """Who carries out what is found. Called on the loop."""
+
+    def broker_gone(self, broker_id: int, why: str) -> None:
+        """A broker's session ended, or it left."""
+        ...
+
+    async def delete_topics(self, topics: Sequence[str]) -> None: ...
+
+    async def reassign(self, wanted: Sequence[tuple[str, int, list[int]]]) -> None: ...
+
+    async def elect_preferred(self, partitions: Sequence[tuple[str, int]]) -> None: ...
+
+
+class Office(Protocol):
+    """The controller's own view of what is in the tree."""
+
+    @property
+    def latest(self) -> ClusterImage:
+        """With everything that was decided, stored or not."""
+        ...
+
+    @property
+    def settled(self) -> ClusterImage:
+        """What is stored."""
+        ...
+
+    def found(self, path: str) -> None:
+        """Another program created this znode."""
+        ...
+
+    def removed(self, path: str) -> None:
+        """A request was taken out of the tree."""
+        ...
+
+    def begin_anew(self, why: str) -> None:
+        """The tree does not say what this controller believes."""
+        ...
+
+
+class Watching:
+    """All watches of one office. `begin`, then `start`; `stop` at its end."""
+
+    def __init__(self, session: Session, orders: Orders, office: Office, clock: Clock) -> None:
+        self._session = session
+        self._orders = orders
+        self._office = office
+        self._clock = clock
+        self.present: dict[int, int] = {}
+        """Who lives: the epoch of the registration by broker."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._brokers_changed = asyncio.Event()
+
+    async def begin(self) -> None:
+        """Know who lives. Raises Unreachable, Refused."""
+        await self._read_brokers(self._brokers_changed.set)
+
+    def start(self) -> None:
+        for look, changed in (
+            (self._brokers, self._brokers_changed),
+            (self._topics, None),
+            (self._deletions, None),
+            (self._reassignments, None),
+            (self._elections, None),
+            (self._config_changes, None),
+            (self._in_sync_changes, None),
+        ):
+            self._tasks.append(asyncio.create_task(self._watch(look, changed)))
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _watch(self, look: Callable[[Watch], Awaitable[None]], begun: asyncio.Event | None) -> None:
+        """Look, and again whenever the watch that the last look set has fired."""
+        changed = begun or asyncio.Event()
+        if begun is not None:
+            await begun.wait()
+        while True:
+            changed.clear()
+            try:
+                await look(changed.set)
+                await changed.wait()
+            except (Unreachable, Refused) as problem:
+                # The connection is gone, and with it perhaps this office; if not, there is more to see afterwards.
+                logger.debug("a look at ZooKeeper failed: %s", problem)
+                await asyncio.sleep(AGAIN_SECONDS)
+            except BadZnode as problem:
+                logger.error("what was placed in ZooKeeper cannot be used: %s", problem)
+                await changed.wait()
+
+    # --- brokers ---
+
+    async def _brokers(self, watch: Watch) -> None:
+        before = self.present
+        await self._read_brokers(watch)
+        for broker_id in before:
+            if broker_id not in self.present:
+                self._orders.broker_gone(broker_id, "its session with ZooKeeper ended")
+
+    async def _read_brokers(self, watch: Watch) -> None:
+        present: dict[int, int] = {}
+        for name in await self._session.children(layout.BROKER_IDS, watch):
+            found = await self._session.get(f"{layout.BROKER_IDS}/{name}") if name.isdigit() else None
+            if found is not None:
+                try:
+                    present[int(name)] = layout.read_presence(int(name), found.data).epoch
+                except BadZnode as problem:
+                    logger.error("a broker's znode cannot be read: %s", problem)
+        self.present = present
+
+    # --- state that others changed ---
+
+    async def _topics(self, watch: Watch) -> None:
+        # Topics on their way of being stored or removed are in one of the two images.
+        names = set(await self._session.children(layout.TOPICS, watch))
+        foreign = names - set(self._office.latest.topics) - set(self._office.settled.topics)
+        if foreign:
+            self._office.begin_anew(f"another program created the topic {min(foreign)}")
+
+    async def _config_changes(self, watch: Watch) -> None:
+        for name in await self._session.children(layout.CONFIG_CHANGES, watch):
+            path = f"{layout.CONFIG_CHANGES}/{name}"
+            found = await self._session.get(path)
+            if found is None:
+                continue
+            key = layout.read_config_change(path, found.data)
+            if key is not None and not self._is_old(found.stat.created_ms):
+                config = layout.config_path(*key)
+                znode = await self._session.get(config)
+                values = {} if znode is None else layout.read_config(config, znode.data)
+                said = [dict(image.configs.get(key, {})) for image in (self._office.settled, self._office.latest)]
+                if values not in said:
+                    self._office.begin_anew(f"another program changed {config}")
+            await self._sweep(path, found.stat.created_ms)
+
+    async def _in_sync_changes(self, watch: Watch) -> None:
+        for name in await self._session.children(layout.IN_SYNC_CHANGES, watch):
+            path = f"{layout.IN_SYNC_CHANGES}/{name}"
+            found = await self._session.get(path)
+            if found is None:
+                continue
+            for topic, number in layout.read_partitions(path, found.data):
+                state = await self._session.get(layout.state_path(topic, number))
+                partition = self._office.latest.partition(topic, number)
+                if state is not None and partition is not None and state.stat.version > partition.partition_epoch:
+                    self._office.begin_anew(f"another program changed the in-sync set of {topic}-{number}")
+            await self._session.remove(path)
+
+    def _is_old(self, created_ms: int) -> bool:
+        return self._clock.now_ms() - created_ms > NOTIFICATION_MS
+
+    async def _sweep(self, path: str, created_ms: int) -> None:
+        if self._is_old(created_ms):
+            await self._session.remove(path)
+
+    # --- requests ---
+
+    async def _deletions(self, watch: Watch) -> None:
+        names = await self._session.children(layout.DELETE_TOPICS, watch)
+        for name in names:
+            self._office.found(f"{layout.DELETE_TOPICS}/{name}")
+        wanted = [name for name in names if name in self._office.latest.topics]
+        if wanted:
+            logger.info("ZooKeeper asks for the end of %s", ", ".join(wanted))
+            await self._orders.delete_topics(wanted)
+        for name in names:
+            path = f"{layout.DELETE_TOPICS}/{name}"
+            if name not in self._office.settled.topics or name in self._office.latest.topics:
+                # Done or refused. A removal that is on its way takes the request with it.
+                await self._session.remove(path)
+                self._office.removed(path)
+
+    async def _reassignments(self, watch: Watch) -> None:
+        found = await self._session.get(layout.REASSIGN_PARTITIONS, watch)
+        if found is None:
+            return
+        try:
+            wanted = layout.read_reassignment(found.data)
+            logger.info("ZooKeeper asks for the reassignment of %d partitions", len(wanted))
+            await self._orders.reassign(wanted)
+        finally:
+            await self._session.remove(layout.REASSIGN_PARTITIONS)
+
+    async def _elections(self, watch: Watch) -> None:
+        found = await self._session.get(layout.PREFERRED_ELECTION, watch)
+        if found is None:
+            return
+        try:
+            partitions = layout.read_partitions(layout.PREFERRED_ELECTION, found.data)
+            logger.info("ZooKeeper asks for the preferred leaders of %d partitions", len(partitions))
+            await self._orders.elect_preferred(partitions)
+        finally:
+            await self._session.remove(layout.PREFERRED_ELECTION)
