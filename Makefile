@@ -10,6 +10,8 @@ PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; d
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Tests of one file stay together: they share brokers. They wait for processes more than they compute.
+PARALLEL := -n 3 --dist loadfile
 BUILT_FROM := pyproject.toml $(wildcard setup.py) $(wildcard src/ottla/records/*.pyx src/ottla/records/*.pxi)
 
 .PHONY: help demo test lint unit clients oracle cluster spark sim bench fmt clean
@@ -30,17 +32,17 @@ lint: $(VENV)/.installed-dev ## ruff, mypy --strict and the import walls
 	@echo "== import walls"; $(BIN)/lint-imports
 
 unit: $(VENV)/.installed-dev ## unit and property tests; the record codec also in its pure Python form
-	@echo "== unit, property and simulation tests"; $(BIN)/pytest -q tests/unit tests/property tests/sim
+	@echo "== unit, property and simulation tests"; $(BIN)/pytest -q $(PARALLEL) tests/unit tests/property tests/sim
 	@echo "== the record codec without its compiled twin"; OTTLA_PURE_PYTHON=1 $(BIN)/pytest -q tests/unit/records
 
 clients: $(VENV)/.installed-dev $(VENV)/.packages ## real clients over real sockets, and the test kit that gives users a broker
-	@echo "== clients"; $(BIN)/pytest -q tests/clients tests/testing
+	@echo "== clients"; $(BIN)/pytest -q $(PARALLEL) tests/clients tests/testing
 
 oracle: $(VENV)/.installed-dev $(VENV)/.packages ## the same requests to ottla and to a real Kafka
 	@echo "== oracle"; $(BIN)/pytest -q tests/oracle
 
 cluster: $(VENV)/.installed-dev $(VENV)/.packages ## processes under faults: kill -9, full disks, bad input
-	@echo "== cluster"; $(BIN)/pytest -q tests/cluster
+	@echo "== cluster"; $(BIN)/pytest -q $(PARALLEL) tests/cluster
 
 spark: $(VENV)/.installed-dev $(VENV)/.packages ## topics as Spark's tables and streams
 	@echo "== spark"; $(BIN)/pytest -q tests/spark
