@@ -17,14 +17,17 @@ from pyspark.sql.datasource import (
 )
 
 from ottla.base.vocabulary import TopicPartition
+from ottla.spark.columns import record_columns
 from ottla.spark.filters import narrow
 from ottla.spark.plan import Range
 
 RANGES = [Range(TopicPartition(topic, number), 0, 100) for topic in ("a", "b") for number in range(2)]
 
+NAMES = {name: name for name in record_columns(True)}
+
 
 def narrowed(*filters: Filter) -> tuple[list[Range], list[Filter]]:
-    narrowing, left = narrow(filters)
+    narrowing, left = narrow(filters, NAMES)
     return narrowing.apply(RANGES), left
 
 
@@ -52,7 +55,7 @@ def test_filters_that_exclude_each_other_leave_nothing() -> None:
 def test_times_move_the_beginning_and_spark_looks_again() -> None:
     moment = datetime(2024, 1, 1, tzinfo=UTC)
     later = GreaterThan(("timestamp",), moment)
-    narrowing, left = narrow([later])
+    narrowing, left = narrow([later], NAMES)
     assert narrowing.since == int(moment.timestamp() * 1000)
     assert left == [later]
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.spark.batch_reader import BatchReader, RangePartition
+from ottla.spark.columns import Gathering
 from ottla.spark.errors import BadOption, DataLoss
 from ottla.spark.options import SourceOptions, parse_source
 from ottla.spark.plan import Range
@@ -30,8 +33,12 @@ def streamed(broker: Broker, topic: str, **given: str) -> SourceOptions:
     return parse_source({"subscribe": topic, **servers, **given}, streaming=True)
 
 
+def reading(chosen: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch]:
+    return read_range(chosen, wanted, Gathering(wanted.partition, False))
+
+
 def offsets_in(chosen: SourceOptions, wanted: Range) -> list[int]:
-    return [offset for batch in read_range(chosen, wanted) for offset in batch.column("offset").to_pylist()]
+    return [offset for batch in reading(chosen, wanted) for offset in batch.column("offset").to_pylist()]
 
 
 def read_all(chosen: SourceOptions) -> list[tuple[int, int]]:

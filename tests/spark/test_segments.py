@@ -12,6 +12,7 @@ from ottla.records.control import EndTransaction, build_control
 from ottla.records.header import CorruptBatch
 from ottla.records.record import Record
 from ottla.spark import segments
+from ottla.spark.columns import Gathering
 from ottla.spark.errors import BadOption
 from ottla.spark.options import SourceOptions, parse_source
 from ottla.spark.plan import Range
@@ -56,7 +57,12 @@ def options(root: Path, **given: str) -> SourceOptions:
 def read(chosen: SourceOptions) -> list[int]:
     starts, ends = segments.extents(chosen)
     wanted = Range(PARTITION, starts[PARTITION], ends[PARTITION])
-    return [each for part in segments.read_segments(chosen, wanted) for each in part.column("offset").to_pylist()]
+    return offsets(chosen, wanted)
+
+
+def offsets(chosen: SourceOptions, wanted: Range) -> list[int]:
+    parts = segments.read_segments(chosen, wanted, Gathering(PARTITION, False))
+    return [each for part in parts for each in part.column("offset").to_pylist()]
 
 
 def test_segments_are_read_one_after_another(tmp_path: Path) -> None:
@@ -67,12 +73,7 @@ def test_segments_are_read_one_after_another(tmp_path: Path) -> None:
 def test_a_range_may_begin_and_end_inside_batches(tmp_path: Path) -> None:
     store(tmp_path, (0, batch(0, 10)), (10, batch(10, 10)))
     chosen = options(tmp_path)
-    found = [
-        each
-        for part in segments.read_segments(chosen, Range(PARTITION, 7, 13))
-        for each in part.column("offset").to_pylist()
-    ]
-    assert found == list(range(7, 13))
+    assert offsets(chosen, Range(PARTITION, 7, 13)) == list(range(7, 13))
 
 
 def test_a_batch_that_is_cut_off_and_space_set_aside_are_left_out(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.spark import segments
+from ottla.spark.columns import Gathering, record_columns
 from ottla.spark.errors import BadOption
 from ottla.spark.filters import Narrowing, narrow
 from ottla.spark.formats.rows import RowShape
@@ -18,6 +19,7 @@ from ottla.spark.plan import Range, cut, ranges_between
 from ottla.spark.positions import BEGINNING, END, Offsets
 from ottla.spark.reading import read_range
 from ottla.spark.survey import Survey
+from ottla.spark.tables import read_table
 
 
 class RangePartition(InputPartition):
@@ -36,7 +38,9 @@ class BatchReader(DataSourceReader):
         self._narrowing = Narrowing()
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 — Spark's name
-        names = None if self._shape is None else self._shape.record
+        names = self._shape.record if self._shape else {name: name for name in record_columns(True)}
+        if self._options.table:  # what is last is not known before everything is read
+            names = {column: name for column, name in names.items() if name in ("topic", "partition")}
         self._narrowing, left = narrow(filters, names)
         return left
 
@@ -49,8 +53,13 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, RangePartition):  # Spark's own, where there was nothing to share
             return iter(())
-        source = segments.read_segments if self._options.path else read_range
-        records = source(self._options, partition.wanted)
+        options, wanted = self._options, partition.wanted
+        read = segments.read_segments if options.path else read_range
+        gathering = Gathering(wanted.partition, options.include_headers)
+        if options.table:
+            records = read_table(lambda gatherer: read(options, wanted, gatherer), gathering)
+        else:
+            records = read(options, wanted, gathering)
         return records if self._shape is None else self._shape.rows(records)
 
     def _from_cluster(self) -> tuple[Offsets, Offsets]:

@@ -4,7 +4,7 @@ Owns: the schema, and turning a reader's columns into it. Never knows: where byt
 Invariant: nothing is done row by row.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +36,23 @@ def record_columns(include_headers: bool) -> dict[str, str]:
     return {name: kind for name, kind in _TYPES.items() if include_headers or name != "headers"}
 
 
+class Gatherer(Protocol):
+    """What takes a partition's records as they are fetched."""
+
+    reader: ColumnReader
+
+    @property
+    def enough(self) -> bool:
+        """Whether it is time to take."""
+
+    def take(self) -> pa.RecordBatch: ...
+
+
+def is_enough(reader: ColumnReader) -> bool:
+    """Whether a reader holds as much as one batch of rows should."""
+    return reader.rows >= ROWS_AT_ONCE or reader.size >= BYTES_AT_ONCE
+
+
 class Gathering:
     """Records of one partition on their way to Spark."""
 
@@ -45,7 +62,7 @@ class Gathering:
 
     @property
     def enough(self) -> bool:
-        return self.reader.rows >= ROWS_AT_ONCE or self.reader.size >= BYTES_AT_ONCE
+        return is_enough(self.reader)
 
     def take(self) -> pa.RecordBatch:
         key, value, partition, offset, timestamp, kind, *headers = self.reader.finish().columns

@@ -48,7 +48,7 @@ class Narrowing(NamedTuple):
         return [each for each in clipped if each.start < each.end]
 
 
-def narrow(filters: Sequence[Filter], names: Mapping[str, str] | None = None) -> tuple[Narrowing, list[Filter]]:
+def narrow(filters: Sequence[Filter], names: Mapping[str, str]) -> tuple[Narrowing, list[Filter]]:
     """What can be done here, and the filters Spark must still apply; `names` say which columns are the record's."""
     narrowing = Narrowing()
     left: list[Filter] = []
@@ -60,13 +60,11 @@ def narrow(filters: Sequence[Filter], names: Mapping[str, str] | None = None) ->
     return narrowing, left
 
 
-def _narrower(present: Narrowing, each: Filter, names: Mapping[str, str] | None) -> Narrowing | None:
-    column: tuple[str | None, ...] = getattr(each, "attribute", ())
+def _narrower(present: Narrowing, each: Filter, names: Mapping[str, str]) -> Narrowing | None:
+    column = tuple(names.get(part) for part in getattr(each, "attribute", ()))
     value: Any = getattr(each, "value", None)
     if value is None:
         return None
-    if names is not None:
-        column = tuple(names.get(part or "") for part in column)
     if column in (("topic",), ("partition",)):
         values = _values(each, value)
         if values is None:

@@ -45,6 +45,7 @@ SOURCE_NAMES = (
     "includeHeaders",
     "pollTimeoutMs",
     "path",
+    "as",
     *SOURCE_FORM_NAMES,
 )
 _SAME = {"kafkaconsumer.polltimeoutms": "pollTimeoutMs"}
@@ -89,6 +90,8 @@ class SourceOptions(NamedTuple):
     include_headers: bool
     patience_seconds: float
     path: str
+    table: bool
+    """The last record of each key instead of all."""
     form: Form | None
     """What values are; None when they stay bytes."""
 
@@ -131,6 +134,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         include_headers=truth(given, "includeHeaders", False),
         patience_seconds=(whole(given, "pollTimeoutMs") or 120_000) / 1000,
         path=path,
+        table=_is_table(given, streaming),
         form=parse_form(given),
     )
 
@@ -174,6 +178,23 @@ def _check_companions(given: Mapping[str, str], streaming: bool, path: str) -> N
     wrong = [name for name in (_ENDING if streaming else _STREAM) if name in given]
     if wrong:
         raise BadOption(f"{wrong[0]} is for {'batch' if streaming else 'stream'} reads only")
+
+
+def _is_table(given: Mapping[str, str], streaming: bool) -> bool:
+    kind = given.get("as", "records").strip().lower()
+    if kind not in ("records", "table"):
+        raise BadOption(f"as cannot be {given['as']!r}: allowed is records or table")
+    if kind == "records":
+        return False
+    if streaming:
+        raise BadOption(
+            "as=table is for spark.read: a stream sees every change; "
+            "one that is joined to a table of spark.read sees the table as it is at each micro-batch"
+        )
+    wrong = next((each for each in (*_STARTING, "minPartitions", "maxRecordsPerPartition") if each in given), None)
+    if wrong:
+        raise BadOption(f"{wrong} does not go with as=table: each partition is read from its beginning, by one task")
+    return True
 
 
 def _topics(given: Mapping[str, str], path: str) -> Topics:

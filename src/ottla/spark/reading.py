@@ -15,7 +15,7 @@ from ottla.client.errors import ProtocolViolation
 from ottla.client.offsets import EARLIEST, LATEST, find_offsets, raise_errors
 from ottla.client.settings import CONSUMER
 from ottla.records.header import CorruptBatch
-from ottla.spark.columns import Gathering
+from ottla.spark.columns import Gatherer
 from ottla.spark.errors import DataLoss
 from ottla.spark.fetching import Fetched, Fetcher, OutOfRange
 from ottla.spark.options import SourceOptions
@@ -25,12 +25,11 @@ from ottla.spark.session import Session, session_for
 _log = logging.getLogger(__name__)
 
 
-def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch]:
-    """The records of the range."""
+def read_range(options: SourceOptions, wanted: Range, gathering: Gatherer) -> Iterator[pa.RecordBatch]:
+    """The records of the range, as `gathering` takes them."""
     session = session_for(CONSUMER, options.settings)
     size = session.settings.integer("max.partition.fetch.bytes")
     fetcher = Fetcher(session, wanted.partition, options.committed_only, size)
-    gathering = Gathering(wanted.partition, options.include_headers)
     position = wanted.start
     patience = session.time() + options.patience_seconds
     pending: Future[Fetched] = session.begin(fetcher.fetch(position))
@@ -68,7 +67,7 @@ def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch
         yield gathering.take()
 
 
-def _gather(gathering: Gathering, fetched: Fetched, position: int, wanted: Range) -> tuple[int, bool]:
+def _gather(gathering: Gatherer, fetched: Fetched, position: int, wanted: Range) -> tuple[int, bool]:
     """How far the answer was decoded, and whether the columns could not hold all of it."""
     topic, partition = wanted.partition
     try:

@@ -21,7 +21,7 @@ from ottla.records.batch import read_records
 from ottla.records.control import ControlType, control_type
 from ottla.records.header import BatchHeader, CorruptBatch, iterate_headers
 from ottla.records.visible import Aborted
-from ottla.spark.columns import Gathering
+from ottla.spark.columns import Gatherer
 from ottla.spark.errors import BadOption
 from ottla.spark.options import SourceOptions, Topics
 from ottla.spark.plan import Range
@@ -113,11 +113,10 @@ def first_at(options: SourceOptions, moments: Offsets) -> Offsets:
     return answers
 
 
-def read_segments(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch]:
-    """The records of the range."""
+def read_segments(options: SourceOptions, wanted: Range, gathering: Gatherer) -> Iterator[pa.RecordBatch]:
+    """The records of the range, as `gathering` takes them."""
     directory = find_partitions(options.path, options.topics)[wanted.partition]
     aborted = survey(directory, True).aborted if options.committed_only else ()
-    gathering = Gathering(wanted.partition, options.include_headers)
     segments = _segments(directory)
     position = wanted.start
     for number, (_, file) in enumerate(segments):

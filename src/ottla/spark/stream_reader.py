@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ottla.spark.batch_reader import RangePartition
+from ottla.spark.columns import Gathering
 from ottla.spark.formats.rows import RowShape
 from ottla.spark.options import SourceOptions
 from ottla.spark.plan import cut, limit_bytes, limit_rows, ranges_between
@@ -135,5 +136,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
-        records = read_range(self._options, partition.wanted)
+        gathering = Gathering(partition.wanted.partition, self._options.include_headers)
+        records = read_range(self._options, partition.wanted, gathering)
         return records if self._shape is None else self._shape.rows(records)
