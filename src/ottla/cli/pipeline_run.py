@@ -1,0 +1,196 @@
+"""Running a pipeline from the command line: here, or in the background.
+
+Owns: Spark's session of the command, signals, the process in the background and its log. Never knows: options of the
+command, how queries live (`spark.pipelines.running`). Invariants: a pipeline runs once on a machine; the first signal
+lets batches end, the second ends at once; what goes wrong is one sentence.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.cli.failures import Failure, explain
+from ottla.cli.output import say
+from ottla.client.errors import ClientError
+from ottla.runtime.world import RealClock
+from ottla.spark.pipelines.definition import BadPipeline, Definition
+from ottla.spark.pipelines.files import Program
+from ottla.spark.pipelines.places import Place
+from ottla.spark.pipelines.registry import ALIVE, Board, missing_topics
+
+if TYPE_CHECKING:
+    from ottla.spark.pipelines.building import Pipeline
+    from ottla.spark.pipelines.running import Run
+
+_START_SECONDS = 180.0
+_UTC = {"spark.sql.session.timeZone": "UTC"}
+
+
+class Wanted(NamedTuple):
+    """What the command line asked for."""
+
+    file: str
+    described: Definition | Program
+    assignments: list[str]
+    master: str | None
+    checkpoint: str | None
+    once: bool
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        return self.described.frame.name
+
+    @property
+    def servers(self) -> str:
+        return self.described.frame.client["bootstrap.servers"]
+
+
+@contextmanager
+def built(described: Definition | Program, master: str | None = None) -> "Iterator[Pipeline]":
+    """A pipeline on a session of its own."""
+    try:
+        from ottla.spark import start_session
+        from ottla.spark.pipelines.building import build
+    except ImportError as problem:
+        raise Failure(f"pipelines run on Spark, and {problem.name} is missing: pip install 'ottla[spark]'") from None
+    from ottla.spark.errors import NoJava
+
+    frame = described.frame
+    try:
+        spark = start_session(f"ottla pipeline {frame.name}", master, _UTC | dict(frame.spark))
+    except NoJava as problem:
+        raise Failure(str(problem)) from None
+    try:
+        yield build(spark, described)
+    except BadPipeline as problem:
+        raise Failure("; ".join(problem.problems)) from problem
+    finally:
+        spark.stop()
+
+
+def run_here(wanted: Wanted, logged: bool) -> None:
+    """Run until the end."""
+    place = Place(wanted.name)
+    _check_free(wanted, place)
+    place.claim(os.getpid(), "starting")
+    try:
+        _run(wanted, place, logged)
+    finally:
+        place.release()
+
+
+def _run(wanted: Wanted, place: Place, logged: bool) -> None:
+    checkpoint = wanted.checkpoint or str(place.checkpoint)
+    with built(wanted.described, wanted.master) as pipeline:
+        problems = pipeline.check()
+        if problems:
+            raise BadPipeline(problems)
+        from ottla.spark.pipelines.running import Order, QueryFailed, Run
+        from ottla.spark.pipelines.sentences import sentence_of
+
+        def started() -> None:
+            place.claim(os.getpid(), "running")
+            names = ", ".join(output.sink.name for output in pipeline.outputs)
+            until = "" if wanted.once else f"; stop it with 'ottla pipeline stop {wanted.name}'"
+            say(f"pipeline {wanted.name} runs: {names}; checkpoint {checkpoint}{until}\n")
+
+        order = Order(os.path.abspath(wanted.file), checkpoint, wanted.once, str(place.log) if logged else "")
+        run = Run(pipeline, order, lambda line: say(line + "\n"), started)
+        _stop_on_signals(run)
+        from pyspark.errors import PySparkException
+
+        try:
+            state = run.run()
+        except ClientError as problem:
+            raise Failure(explain(problem, wanted.servers)) from problem
+        except QueryFailed as problem:
+            raise Failure(str(problem)) from problem
+        except PySparkException as problem:
+            raise Failure(sentence_of(problem)) from problem
+        say(f"pipeline {wanted.name} has {state}\n")
+
+
+def _stop_on_signals(run: "Run") -> None:
+    """PySpark has its own way with Ctrl-C, which would cancel batches: this comes after it."""
+
+    def handle(number: int, _frame: object) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.default_int_handler)
+        run.stop()
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, handle)
+
+
+def run_detached(wanted: Wanted) -> str:
+    """Start it in the background, wait until it runs, and say where it is."""
+    place = Place(wanted.name)
+    _check_free(wanted, place)
+    place.make()
+    command = [sys.executable, "-m", "ottla.cli.main", "pipeline", "run", wanted.file, "--logged"]
+    command += ["--bootstrap", wanted.servers, "--timeout", str(wanted.seconds)]
+    for assignment in wanted.assignments:
+        command += ["--set", assignment]
+    for option, value in (("--master", wanted.master), ("--checkpoint", wanted.checkpoint)):
+        command += [option, value] if value else []
+    command += ["--once"] if wanted.once else []
+    with place.log.open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    deadline = RealClock().monotonic() + _START_SECONDS
+    while RealClock().monotonic() < deadline:
+        try:
+            code = process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            found = place.process()
+            if found is not None and found["pid"] == process.pid and found["state"] == "running":
+                return f"pipeline {wanted.name} runs in process {process.pid}; its log: {place.log}"
+            continue
+        if code == 0:
+            return f"pipeline {wanted.name} has ended already; its log: {place.log}"
+        raise Failure(f"pipeline {wanted.name} did not start: {_last_words(place)} (log: {place.log})")
+    raise Failure(f"pipeline {wanted.name} has not started within {_START_SECONDS:g} s; see {place.log}")
+
+
+def _last_words(place: Place) -> str:
+    lines = [line for line in place.log.read_text(errors="replace").splitlines() if line.startswith("ottla: ")]
+    return lines[-1].removeprefix("ottla: ") if lines else "it said nothing"
+
+
+def _check_free(wanted: Wanted, place: Place) -> None:
+    """Nobody runs it already, and the cluster is there: both are known before Spark is started."""
+    mine = place.process()
+    advice = f"stop it with 'ottla pipeline stop {wanted.name}', or give this one another name"
+    if mine is not None and mine["pid"] != os.getpid():
+        raise Failure(f"pipeline {wanted.name} runs already, in process {mine['pid']}; {advice}")
+    client = wanted.described.frame.client
+    try:
+        if isinstance(wanted.described, Definition):
+            _check_topics(wanted)
+        with Board(client, wanted.seconds) as board:
+            found = board.pipelines().get(wanted.name)
+    except ClientError as problem:
+        raise Failure(explain(problem, wanted.servers)) from problem
+    from ottla.cli.pipeline_views import condition, now_ms
+
+    if found is not None and condition(found, now_ms()) in ALIVE:
+        raise Failure(f"pipeline {wanted.name} runs already, on {found['host']}; {advice}")
+
+
+def _check_topics(wanted: Wanted) -> None:
+    assert isinstance(wanted.described, Definition)
+    names = [
+        name.strip()
+        for source in wanted.described.sources
+        if not source.option("subscribePattern")
+        for name in source.topics.split(",")
+    ]
+    missing = missing_topics(wanted.described.frame.client, sorted(set(names)), wanted.seconds)
+    if missing:
+        raise Failure(f"topic {missing[0]!r} does not exist; 'ottla topic create {missing[0]}' makes it")

@@ -1,0 +1,145 @@
+"""A pipeline as a graph: what is made from what, drawn and in JSON.
+
+Owns: finding the rows that an SQL step reads, the order of steps, the picture. Never knows: Spark.
+Invariants: inputs come before what is made of them; a circle is a problem that names its steps.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ottla.spark.pipelines.definition import BadPipeline, Definition, Sink, Source, Step
+
+_TOKEN = re.compile(
+    r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]+`|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*|[(),]", re.S
+)
+_ENDS_TABLES = frozenset({"where", "group", "having", "order", "limit", "union", "select", "on", "window", "except"})
+_BEGINS_TABLES = frozenset({"from", "join"})
+
+
+class Node(NamedTuple):
+    """A source, table, step or sink."""
+
+    kind: str
+    name: str
+    detail: str
+    inputs: tuple[str, ...]
+
+
+def tables_in(sql: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Which of the known rows an SQL text reads, in its order."""
+    names = {name.lower(): name for name in known}
+    found: dict[str, None] = {}
+    expected = listing = False
+    for token in _TOKEN.findall(sql):
+        word = token.strip("`").lower()
+        if token[:2] in ("--", "/*"):
+            continue
+        if word in _BEGINS_TABLES:
+            expected = listing = True
+        elif word in _ENDS_TABLES:
+            expected = listing = False
+        elif token == ",":
+            expected = listing
+        elif expected:
+            expected = False
+            if word in names:
+                found[names[word]] = None
+            elif token == "(":
+                listing = False
+    return tuple(found)
+
+
+def graph_of(definition: Definition) -> list[Node]:
+    """Every part of a pipeline with its inputs; BadPipeline when steps go round in a circle."""
+    known = [source.name for source in definition.sources] + [step.name for step in definition.steps]
+    steps = [_step_node(step, known) for step in definition.steps]
+    return [
+        *map(source_node, definition.sources),
+        *_in_order(steps, {source.name for source in definition.sources}),
+        *(sink_node(sink, (sink.input,)) for sink in definition.sinks),
+        *dead_letter_node(definition.frame.dead_letters, definition.sources),
+    ]
+
+
+def source_node(source: Source) -> Node:
+    details = [f"topic {source.topics}"]
+    if source.format:
+        details.append(source.format)
+    if source.watermark:
+        details.append(f"up to {source.watermark.delay} late by {source.watermark.column}")
+    return Node("table" if source.table else "source", source.name, ", ".join(details), ())
+
+
+def _step_node(step: Step, known: Sequence[str]) -> Node:
+    if step.sql:
+        inputs = tuple(name for name in tables_in(step.sql, known) if name != step.name)
+        return Node("step", step.name, "SQL", inputs)
+    detail = f"Python {step.python}" if step.python else f"without duplicates of {', '.join(step.deduplicate)}"
+    return Node("step", step.name, detail, step.inputs)
+
+
+def sink_node(sink: Sink, inputs: tuple[str, ...]) -> Node:
+    place = "the screen" if sink.kind == "screen" else f"{sink.kind} {sink.place}"
+    details = [place, *([sink.format] if sink.format else []), sink.mode]
+    if sink.kind == "topic":
+        details.append(sink.options.get("delivery", "exactly-once"))
+    return Node("sink", sink.name, ", ".join(details), inputs)
+
+
+def dead_letter_node(topic: str, sources: Iterable[Source]) -> list[Node]:
+    readers = tuple(source.name for source in sources if not source.table and (source.format or source.watermark))
+    return [Node("sink", "dead_letters", f"topic {topic}, late and undecodable records", readers)] if topic else []
+
+
+def _in_order(steps: list[Node], ready: set[str]) -> list[Node]:
+    """Steps after what they are made of."""
+    ordered: list[Node] = []
+    waiting = list(steps)
+    while waiting:
+        able = [step for step in waiting if all(name in ready for name in step.inputs)]
+        if not able:
+            raise BadPipeline([f"steps {', '.join(step.name for step in waiting)} are made of each other in a circle"])
+        ordered += able
+        ready |= {step.name for step in able}
+        waiting = [step for step in waiting if step not in able]
+    return ordered
+
+
+def graph_json(name: str, nodes: Sequence[Node]) -> dict[str, Any]:
+    return {
+        "pipeline": name,
+        "nodes": [
+            {"kind": node.kind, "name": node.name, "detail": node.detail, "inputs": list(node.inputs)} for node in nodes
+        ],
+    }
+
+
+def draw(nodes: Sequence[Node]) -> str:
+    """The graph as text: from each sink back to its sources; what was drawn before is only named again."""
+    by_name: Mapping[str, Node] = {node.name: node for node in nodes if node.kind != "sink"}
+    drawn: set[str] = set()
+    lines: list[str] = []
+
+    def branch(name: str, before: str, last: bool) -> None:
+        node = by_name.get(name)
+        joint = "└─ " if last else "├─ "
+        if node is None:
+            lines.append(f"{before}{joint}{name}")
+            return
+        again = name in drawn and node.inputs
+        drawn.add(name)
+        lines.append(f"{before}{joint}{node.kind} {name}: {'see above' if again else node.detail}")
+        if not again:
+            below = before + ("   " if last else "│  ")
+            for position, each in enumerate(node.inputs):
+                branch(each, below, position == len(node.inputs) - 1)
+
+    for sink in (node for node in nodes if node.kind == "sink"):
+        lines.append(f"sink {sink.name}: {sink.detail}")
+        for position, each in enumerate(sink.inputs):
+            branch(each, "", position == len(sink.inputs) - 1)
+    unused = [name for name in by_name if name not in drawn]
+    if unused:
+        lines.append(f"not used: {', '.join(unused)}")
+    return "\n".join(lines) + "\n"
