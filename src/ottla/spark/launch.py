@@ -38,7 +38,7 @@ def start_session(name: str, master: str | None = None, settings: Mapping[str, s
     import ottla.spark
 
     builder = SparkSession.builder.appName(name)
-    for key, value in (_defaults(os.environ, master) | dict(settings or {})).items():
+    for key, value in (session_settings(os.environ, master) | dict(settings or {})).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     ottla.spark.register(session)
@@ -55,7 +55,8 @@ def _prepare(environment: "os._Environ[str]") -> None:
     environment.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
-def _defaults(environment: Mapping[str, str], master: str | None) -> dict[str, str]:
+def session_settings(environment: Mapping[str, str], master: str | None) -> dict[str, str]:
+    """What a session is started with unless the user says otherwise."""
     if "PYSPARK_GATEWAY_PORT" in environment:
         return dict(_SETTINGS) | ({"spark.master": master} if master else {})
     master = master or "local[*]"
