@@ -30,8 +30,9 @@ class BrokerDispatcher(Dispatcher):
     def __init__(self, broker: "Broker", limits: Limits) -> None:
         super().__init__(broker, _OTHERS, _handler, limits)
         self._broker = broker
-        self._produces = self.meter.times(PRODUCE, _PRODUCE.name)
-        self._fetches = self.meter.times(FETCH, _FETCH.name)
+        self._produces = self.meter.times("Produce")
+        self._consumers = self.meter.times("FetchConsumer")
+        self._followers = self.meter.times("FetchFollower")
 
     def take_settings(self) -> None:
         """Settings were changed at run time."""
@@ -48,8 +49,8 @@ class BrokerDispatcher(Dispatcher):
                 self.meter.handled(connection, self._produces)
             elif key == FETCH and _FETCH.first <= version <= _FETCH.last:
                 body = hot_body(frame, key, version, client_id_size)
-                fetch.handle(self._broker, connection, frame, (version, correlation_id, body))
-                self.meter.handled(connection, self._fetches)
+                follower = fetch.handle(self._broker, connection, frame, (version, correlation_id, body))
+                self.meter.handled(connection, self._followers if follower else self._consumers)
             else:
                 self._receive(connection, frame)
         except StructError:

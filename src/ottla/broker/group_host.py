@@ -25,6 +25,9 @@ class GroupHost(MachineHost["GroupShard"]):
         configs={"cleanup.policy": "compact", "compression.type": "producer"},
     )
 
+    rebalances = 0
+    """Generations that began in groups coordinated here."""
+
     def _make(self, partition: Partition) -> "GroupShard":
         from ottla.broker.group_shard import GroupShard
 

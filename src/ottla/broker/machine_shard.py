@@ -191,6 +191,8 @@ class MachineShard(Generic[F, R]):
         if outcome.error != ErrorCode.NONE:
             logger.error("a change in %s was not stored: %s", partition, outcome.message)
             return outcome.error
+        partition.traffic.bytes_in += len(batch)
+        partition.traffic.messages_in += len(facts)
         partition.appended(self._broker)
         return ErrorCode.NONE
 

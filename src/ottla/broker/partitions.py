@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.broker.fetch_sessions import Key, Session
+from ottla.broker.traffic import TopicTraffic, Traffic
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.image import INTERNAL_TOPICS, NO_LEADER, ClusterImage, PartitionImage
 from ottla.replication.leader import Leading
@@ -45,6 +46,7 @@ class Partition:
         "readers",
         "replicas",
         "topic_id",
+        "traffic",
     )
 
     def __init__(self, name: TopicPartition, topic_id: bytes, leader_epoch: int, log: PartitionLog | None) -> None:
@@ -71,6 +73,8 @@ class Partition:
         """The fetch sessions of followers, by broker, and what this partition is called there."""
         self.commits: list[tuple[int, Told]] | None = None
         """Who waits for which watermark, lowest first."""
+        self.traffic = TopicTraffic()
+        """Of its topic, as soon as it is in the table."""
 
     def __str__(self) -> str:
         return str(self.name)
@@ -261,6 +265,7 @@ class PartitionTable:
         self.by_id: dict[bytes, list[Partition | None]] = {}
         self.image: ClusterImage | None = None
         """Tells what exists elsewhere from what does not exist."""
+        self.traffic = Traffic()
 
     def add(self, partition: Partition) -> None:
         partitions = self.by_id.get(partition.topic_id)
@@ -269,6 +274,7 @@ class PartitionTable:
         partitions.extend([None] * (partition.index + 1 - len(partitions)))
         assert partitions[partition.index] is None, partition.name
         partitions[partition.index] = partition
+        partition.traffic = self.traffic.begin(partition.name.topic, partition.topic_id)
 
     def remove(self, partition: Partition) -> None:
         """It lies elsewhere from now on."""
@@ -286,6 +292,7 @@ class PartitionTable:
     def _forget(self, topic: str, topic_id: bytes) -> None:
         if self.by_name.get(topic) is self.by_id.pop(topic_id):
             del self.by_name[topic]
+        self.traffic.end(topic, topic_id)
 
     def find(self, topic: str | bytes, index: int) -> Partition | ErrorCode:
         """A partition that is led here, by name or id; the error says what is unknown, or that others lead it."""

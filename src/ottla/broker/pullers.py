@@ -363,6 +363,7 @@ class Puller:
                     logger.error("what the leader of %s sent was not stored: %s", partition, outcome.message)
                 self._delay(pull)
                 return 0
+            self._broker.partitions.traffic.replication_bytes_in += size
             throttle = self._broker.throttles.on_follower(partition)
             if throttle is not None:
                 throttle.passed(size)

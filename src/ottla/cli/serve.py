@@ -14,14 +14,19 @@ def serve(
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting; may be given many times.")
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(help="Port for /metrics (Prometheus), /healthz and /readyz; not served unless given."),
+    ] = None,
 ) -> None:
     """Run one node in the foreground until Ctrl-C or SIGTERM.
 
     ottla serve
     ottla serve --port 19092 --data /var/lib/ottla
+    ottla serve --metrics-port 9404
     ottla serve --set num.partitions=6 --set log.retention.hours=24
     """
     from ottla.node.node import run
     from ottla.node.options import Options
 
-    raise typer.Exit(run(Options(port, data, config, assignments or ())))
+    raise typer.Exit(run(Options(port, data, config, assignments or (), metrics_port)))

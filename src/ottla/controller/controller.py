@@ -86,6 +86,9 @@ class Controller:
         self._chores = Chores(self, self._heartbeats, world.clock, intervals)
         self._attached: tuple[Quorum, Ledger] | None = None
         self._when_leading: list[Callable[[], None]] = []
+        self.elections = 0
+        """Partitions that got another leader while this node decided."""
+        self.unclean_elections = 0
         self._is_present: Callable[[int, int], bool] = lambda broker_id, epoch: True
 
     def attach(self, quorum: Quorum) -> None:

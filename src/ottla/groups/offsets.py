@@ -45,6 +45,10 @@ class OffsetTable:
                 for partition, committed in partitions.items():
                     yield OffsetFact(group_id, topic, partition, committed)
 
+    def held(self, group_id: str) -> Mapping[str, Partitions]:
+        """All that a group has committed, by topic and partition."""
+        return self._by_group.get(group_id, _NOTHING)
+
     def apply(self, fact: OffsetFact) -> None:
         group_id, topic, partition, committed = fact
         if self.pending:

@@ -129,7 +129,7 @@ class Dispatcher:
         else:
             connection.drop(f"{api.name} in version {head.version}, which is not served")
             return
-        self.meter.handled(connection, self.meter.times(api.key, api.name))
+        self.meter.handled(connection, self.meter.times(api.name))
 
     def _handle(self, connection: Connection, frame: memoryview, head: RequestHead, api: Api) -> None:
         handler, kind = self._handler(api)
@@ -232,6 +232,11 @@ class Dispatcher:
         if known is None:
             known = self._handlers[api.key] = (self._find(api), api.request_class())
         return known
+
+    @property
+    def in_progress(self) -> int:
+        """Requests that are being worked on."""
+        return len(self._tasks)
 
     async def drain(self, seconds: float) -> None:
         """Let requests in progress finish, but no longer than this."""

@@ -82,14 +82,14 @@ class RequestMeter:
         self._loop = loop
         self.slow_seconds = slow_seconds
         """Changeable at any time."""
-        self.by_api: dict[int, Times] = {}
+        self.by_name: dict[str, Times] = {}
         self._told = 0
         self._untold = 0
 
-    def times(self, key: int, name: str) -> Times:
-        found = self.by_api.get(key)
+    def times(self, name: str) -> Times:
+        found = self.by_name.get(name)
         if found is None:
-            found = self.by_api[key] = Times(name)
+            found = self.by_name[name] = Times(name)
         return found
 
     def handled(self, connection: "Connection", times: Times) -> None:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TYPE_CHECKING
 
 import ottla
 from ottla.base.settings.values import BrokerValues
@@ -37,6 +38,9 @@ from ottla.node.roles import AUTOMATIC_LISTENER, by_zookeeper, controller_listen
 from ottla.records.codec import COMPILED
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom, boot_id
+
+if TYPE_CHECKING:
+    from ottla.node.watching import Watching
 
 logger = logging.getLogger("ottla.node")
 
@@ -89,6 +93,8 @@ class Node:
         self.node_id = values.integer("node.id")
         self._ending: asyncio.Event | None = None
         self._failure: str | None = None
+        self._watching: Watching | None = None
+        self._metrics = ""
 
     async def run(self) -> int:
         """Start, serve until a signal, stop."""
@@ -107,9 +113,12 @@ class Node:
             self._give_up,
         )
         try:
+            await self._watch(self._assembly)
             if await self._start(self._assembly, listeners):
                 await self._serve(self._assembly, listeners)
         finally:
+            if self._watching is not None:
+                self._watching.stop()
             for _, listener in listeners:
                 listener.close()
             threads.shutdown()
@@ -117,6 +126,27 @@ class Node:
             print(f"ottla: {self._failure}", file=sys.stderr)
             return 1
         return 0
+
+    async def _watch(self, assembly: Assembly) -> None:
+        """Let others watch this node, from here on, where the settings want it. Raises StartFailure."""
+        port = self.values.get("ottla.metrics.port")
+        if port is None:
+            return
+        # Only who wants metrics waits for what makes them.
+        from ottla.node.watching import Watching
+
+        assert isinstance(port, int)
+        host = self.values.text("ottla.metrics.host")
+        watching = Watching(assembly, self.world.clock)
+        try:
+            bound = await watching.start(host, port)
+        except OSError as problem:
+            raise StartFailure(
+                f"metrics cannot be served on {host}:{port} ({problem.strerror or problem}); choose another port with "
+                "--metrics-port."
+            ) from None
+        self._watching = watching
+        self._metrics = f", metrics on {Address('', host or socket.gethostname(), bound)}"
 
     async def _start(self, assembly: Assembly, listeners: list[tuple[Address, Listener]]) -> bool:
         """Whether the node came up; if not, it was told to stop before it did. Raises StartFailure."""
@@ -160,6 +190,8 @@ class Node:
         assert self._ending is not None
         await self._ending.wait()
         logger.info("stopping")
+        if self._watching is not None:
+            self._watching.leaving()
         if warming is not None:
             warming.cancel()
         for address, listener in listeners:
@@ -209,7 +241,7 @@ class Node:
         data = ", ".join(self.values.listing("log.dirs"))
         print(
             f"ottla {ottla.__version__} is ready on {address} "
-            f"(node {self.node_id}, cluster {cluster_id}, data in {data}, {seconds:.2f} s)",
+            f"(node {self.node_id}, cluster {cluster_id}, data in {data}{self._metrics}, {seconds:.2f} s)",
             flush=True,
         )
 

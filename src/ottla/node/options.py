@@ -1,7 +1,7 @@
 """From the command line and a settings file to the settings of a node.
 
-Owns: what `--port`, `--data`, `--config` and `--set` mean together. Never knows: how a node runs. A later source wins:
-built-in defaults, settings file, `--port` and `--data`, `--set`.
+Owns: what `--port`, `--data`, `--metrics-port`, `--config` and `--set` mean together. Never knows: how a node runs. A
+later source wins: built-in defaults, settings file, `--port`, `--data` and `--metrics-port`, `--set`.
 """
 
 from collections.abc import Sequence
@@ -29,6 +29,7 @@ class Options(NamedTuple):
     data: str | None = None
     config: str | None = None
     assignments: Sequence[str] = ()
+    metrics_port: int | None = None
 
 
 def resolve(options: Options) -> BrokerValues:
@@ -48,6 +49,8 @@ def resolve(options: Options) -> BrokerValues:
     if options.data is not None or not ("log.dirs" in static or "log.dir" in static):
         static.pop("log.dir", None)
         static["log.dirs"] = options.data or DEFAULT_DATA
+    if options.metrics_port is not None:
+        static["ottla.metrics.port"] = str(options.metrics_port)
     try:
         merged = merge(static, options.assignments)
         check_static(merged)

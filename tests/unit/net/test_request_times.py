@@ -31,7 +31,7 @@ class Measured:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.meter = RequestMeter(clock.now, asyncio.get_running_loop(), SLOW)
-        self.times = self.meter.times(0, "Produce")
+        self.times = self.meter.times("Produce")
         self.patience: float | None = None
         """Of an answer that is given later; None where it is given at once."""
         self.places: list[Deferred] = []

@@ -45,13 +45,14 @@ AT_ONCE = 500
 Results = list[tuple[str | bytes, FetchResult]]
 
 
-def handle(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> None:
+def handle(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> bool:
+    """Answers whether a follower asked."""
     version, _, position = head
     request = read_request(frame, position, version)
     plan = broker.fetch_sessions.plan(request, version >= FIRST_TOPIC_ID)
     if plan.error != ErrorCode.NONE:
         connection.answer(_encoded(head, plan.error, 0, []))
-        return
+        return request.replica_id >= 0
     fetch = Fetch(broker, request, head, plan, connection.listener)
     if len(plan.wanted) > AT_ONCE and plan.full:
         fetch.place = connection.defer(alone=True)
@@ -63,6 +64,7 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
         fetch.place = connection.defer()
         fetch.place.patience = request.max_wait_ms / 1000
         fetch.wait()
+    return request.replica_id >= 0
 
 
 class Fetch:
@@ -135,6 +137,8 @@ class Fetch:
             if only_news and tracked is not None and _nothing_new(partition, wanted, tracked, replica):
                 results[position] = None
                 continue
+            if not again:
+                partition.traffic.fetches += 1
             limit = max(0, most - self._found)
             if follower and self._broker.throttles.leader is not None:
                 limit = self._throttle(partition, position, limit)
@@ -257,12 +261,28 @@ class Fetch:
             results = _news(session, results, plan.full)
         if self._session is not None:
             self._leave_restless(self._session)
+        self._count(results)
         for throttle, position in self._throttled or ():
             result = self._results[position]
             throttle.passed(result.length if result is not None else 0)
         leaders = [result.leader for _, result in results if result.leader is not None]
         nodes = nodes_of(self._broker, leaders, self._listener) if leaders else ()
         return _encoded(self._head, ErrorCode.NONE, session.id if session is not None else 0, results, nodes)
+
+    def _count(self, results: Results) -> None:
+        """What leaves with this answer."""
+        traffic = self._broker.partitions.traffic
+        if self._follower:
+            traffic.replication_bytes_out += self._found
+            return
+        by_key = traffic.by_key
+        for topic, result in results:
+            if result.length:
+                of_topic = by_key.get(topic)
+                if of_topic is not None:
+                    of_topic.bytes_out += result.length
+            elif result.error:
+                traffic.of(topic).failed_fetches += 1
 
     def _complete(self) -> None:
         assert self.place is not None

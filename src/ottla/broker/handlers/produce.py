@@ -135,7 +135,9 @@ def append(
     now_ms = broker.clock.now_ms()
     find = broker.partitions.find
     grown: list[Partition] = []
+    asked = 0
     for topic, parts in request.topics:
+        asked += len(parts)
         results: list[PartitionResult] = []
         for index, records in parts:
             partition = find(topic, index)
@@ -161,6 +163,7 @@ def append(
             if acks_all and not partition.enough_in_sync:
                 results.append(PartitionResult(index, ErrorCode.NOT_ENOUGH_REPLICAS, -1, -1, -1))
                 continue
+            before = log.end_offset
             try:
                 outcome = log.append_as_leader(records, partition.leader_epoch, now_ms)
             except StorageFailure as failure:
@@ -176,9 +179,23 @@ def append(
                 if log.unflushed_messages >= log.settings.flush_messages:
                     unflushed.append(partition)
                 grown.append(partition)
+                traffic = partition.traffic
+                traffic.produces += 1
+                traffic.bytes_in += len(records)
+                traffic.messages_in += log.end_offset - before
         answers.append((topic, results))
     _wake_readers(broker, grown)
+    if len(grown) < asked:
+        _count_failed(broker, answers)
     return answers
+
+
+def _count_failed(broker: "Broker", answers: Answers) -> None:
+    for topic, results in answers:
+        failed = sum(1 for result in results if result.error)
+        traffic = broker.partitions.traffic.of(topic)
+        traffic.produces += failed
+        traffic.failed_produces += failed
 
 
 def _wake_readers(broker: "Broker", grown: list[Partition]) -> None:
