@@ -29,17 +29,17 @@ class Ottla:
     """Runs the program against one broker, without any profile of whoever runs the tests."""
 
     def __init__(self, bootstrap: str | None, environment: Mapping[str, str] | None = None) -> None:
-        self._environment = {"COLUMNS": "200", "OTTLA_CONFIG": os.devnull, **(environment or {})}
+        ours = ("OTTLA_BOOTSTRAP", "OTTLA_PROFILE", "OTTLA_DEBUG")
+        self.environment = {name: value for name, value in os.environ.items() if name not in ours}
+        self.environment |= {"COLUMNS": "200", "OTTLA_CONFIG": os.devnull, **(environment or {})}
         if bootstrap is not None:
-            self._environment["OTTLA_BOOTSTRAP"] = bootstrap
+            self.environment["OTTLA_BOOTSTRAP"] = bootstrap
 
     def attempt(self, *arguments: str, stdin: bytes = b"") -> Run:
         out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
-        with tempfile.TemporaryFile() as given, mock.patch.dict(os.environ, self._environment):
+        with tempfile.TemporaryFile() as given, mock.patch.dict(os.environ, self.environment, clear=True):
             given.write(stdin)
             given.seek(0)
-            for name in {"OTTLA_BOOTSTRAP", "OTTLA_PROFILE", "OTTLA_DEBUG"} - self._environment.keys():
-                os.environ.pop(name, None)
             with mock.patch.multiple(sys, argv=["ottla", *arguments], stdin=given, stdout=out, stderr=err):
                 code = _exit_code()
         out.flush()

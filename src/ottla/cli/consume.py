@@ -1,65 +1,73 @@
-"""`ottla consume TOPIC`: the records of a topic on standard output.
+"""`ottla consume TOPIC`: the records of topics on standard output.
 
-Owns: the options, where reading starts and when it ends. Never knows: fetching (`client.consumer`) and the look of
-records (`record_text`).
+Owns: the options and what they mean together. Never knows: reading (`reading`), which records are wanted
+(`record_filter`) and how they look (`record_text`).
 """
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from ottla.cli.record_types import DataType, decoder
 from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, Bootstrap, Seconds, with_cluster
 
 if TYPE_CHECKING:
-    from ottla.base.vocabulary import TopicPartition
+    from ottla.cli.record_filter import Expression, Keep
+    from ottla.cli.record_places import Where
     from ottla.cli.record_text import Printer
-    from ottla.client.cluster import Cluster, Topic
-    from ottla.client.consumer import Consumer
+    from ottla.client.cluster import Cluster
 
 BEGINNING, END = "beginning", "end"
-POLL_SECONDS = 1.0
-UNTIL_END_SECONDS = 0.05
-"""Positions pass markers of transactions without a record to show for it."""
 RECORDS_AT_ONCE = 5000
 
 
-class From(NamedTuple):
-    """Where to start: one of an offset, a number of records before the end, or a moment."""
-
-    offset: int | None = None
-    last: int | None = None
-    moment: int | None = None
-
-
-class Wanted(NamedTuple):
-    """What to read. Without `most` and `until_end`: follow the topic until interrupted."""
-
-    topic: str
-    partitions: Sequence[int]
-    where: From
-    most: int | None
-    until_end: bool
-    committed: bool
-
-
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC…", help="What to read; ^PATTERN is all topics it matches.")
+    ],
     start: Annotated[
-        str,
-        typer.Option("--from", "-f", metavar="WHERE", help="beginning, end, an offset, -N for the last N, or a time."),
-    ] = BEGINNING,
-    partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one; repeat for more.")
+        str | None,
+        typer.Option(
+            "--from",
+            "-f",
+            metavar="WHERE",
+            show_default=BEGINNING,
+            help="beginning, end, an offset, -N for the last N, a time, or how long ago, as 15m.",
+        ),
     ] = None,
-    most: Annotated[int | None, typer.Option("--max", "-n", min=0, help="End after so many records.")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", "-u", metavar="WHERE", help="End there, at the latest where the topic ends now."),
+    ] = None,
     until_end: Annotated[
         bool, typer.Option("--until-end", "-e", help="End where the topic ended when this started; else follow it.")
     ] = False,
+    most: Annotated[int | None, typer.Option("--max", "-n", min=0, help="End after so many records.")] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one; repeat for more.")
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group", "-g", metavar="GROUP", help="Read as a member: go on where the group is, commit what was shown."
+        ),
+    ] = None,
+    where_key: Annotated[
+        str | None, typer.Option("--where-key", metavar="TEXT", help="Only records with this key.")
+    ] = None,
+    where_header: Annotated[
+        list[str] | None,
+        typer.Option("--where-header", metavar="NAME[=VALUE]", help="Only records with this header; repeat for more."),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", "-w", metavar="EXPRESSION", help="Only records for which this Python is true."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a record.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Rows of all there is of a record, under a heading.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Values alone, nothing between them.")] = False,
     template: Annotated[
         str | None,
         typer.Option(
@@ -71,172 +79,161 @@ def consume(
     timestamps: Annotated[bool, typer.Option("--timestamps", "-t", help="Show times.")] = False,
     offsets: Annotated[bool, typer.Option("--offsets", "-o", help="Show partition:offset.")] = False,
     separator: Annotated[
-        str,
-        typer.Option("--separator", metavar="TEXT", show_default=False, help="Between the columns instead of a tab."),
-    ] = "\t",
+        str | None, typer.Option("--separator", metavar="TEXT", help="Between columns instead of a tab, or a comma.")
+    ] = None,
+    delimiter: Annotated[str, typer.Option("--delimiter", "-D", metavar="TEXT", help="After each record.")] = "\\n",
     null_value: Annotated[
-        str, typer.Option("--null-value", metavar="TEXT", help="How a key or value that is null is written.")
-    ] = "null",
+        str | None,
+        typer.Option(
+            "--null-value", metavar="TEXT", show_default="null", help="How a key or value that is null is written."
+        ),
+    ] = None,
+    key_type: Annotated[DataType, typer.Option("--key-type", help="What keys are.")] = DataType.TEXT,
+    value_type: Annotated[DataType, typer.Option("--value-type", help="What values are.")] = DataType.TEXT,
     committed: Annotated[bool, typer.Option("--committed", help="Only records of committed transactions.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-X", metavar="NAME=VALUE", help="A consumer setting by Kafka's name; repeat for more."),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     seconds: Seconds = DEFAULT_SECONDS,
 ) -> None:
-    """Print the records of a topic, one a line. Follows the topic until Ctrl-C unless told where to end.
+    """Print the records of topics, one a line. Follows the topics until Ctrl-C unless told where to end.
 
     \b
     ottla consume orders                              all there is, and what comes
     ottla consume orders --until-end --keys
     ottla consume orders --from end --max 1           the next one
     ottla consume orders --from -10 -e                the last ten of each partition
-    ottla consume orders --from 2026-01-31T12:00 --json
+    ottla consume orders --from 2026-01-31T12:00 --until 2026-01-31T13:00 --json
+    ottla consume orders --group billing              shared with others, and remembered
+    ottla consume orders -e --where-key ann --where-header source=web
+    ottla consume orders -e --where "value['amount'] > 10 and time.hour < 8"
     ottla consume orders -e -F '{time} {key}={value}\\n'
+    ottla consume '^order' -e --csv > orders.csv
 
-    Placeholders of --format: {topic} {partition} {offset} {timestamp} {time} {key} {value} {headers}.
+    \b
+    --format fills in {topic} {partition} {offset} {timestamp} {time} {key} {value} {headers}
+             {header:NAME} {key_size} {value_size}
+    --where  sees topic partition offset timestamp time key value text headers raw_key raw_value,
+             and re json datetime timedelta UTC; value is what the JSON says where it is JSON
     """
-    from ottla.cli.record_text import TextRules, format_printer, json_printer, text_printer
+    from ottla.cli.reading import Showing, Wanted, read
+    from ottla.cli.record_places import parse_where
 
-    where = parse_from(start)
-    null = os.fsencode(null_value)
-    if as_json and template is not None:
-        raise typer.BadParameter("choose one of --json and --format")
-    if as_json:
-        printer = json_printer()
-    elif template is not None:
-        try:
-            printer = format_printer(template, null)
-        except ValueError as problem:
-            raise typer.BadParameter(str(problem), param_hint="--format") from None
-    else:
-        printer = text_printer(TextRules(offsets, timestamps, keys, headers, os.fsencode(separator), null))
-
-    wanted = Wanted(topic, partition or (), where, most, until_end, committed)
+    expression = _expression(where)
+    keep = _keep(where_key, where_header, expression)
+    formats = _Formats(as_json, as_csv, raw, template)
+    printer = _printer(formats, (offsets, timestamps, keys, headers), separator, delimiter, null_value)
+    if until_end and until is not None:
+        raise typer.BadParameter("choose one of --until and --until-end")
+    begin = parse_where(start or BEGINNING, "--from")
+    last = END if until_end else until
+    end = None if last is None else parse_where(last, "--until")
+    if group is not None:
+        _check_group(start, partition)
+    wanted = Wanted(topics, partition or (), begin, end, most, group is not None)
+    showing = Showing(decoder(key_type), decoder(value_type), keep, printer)
+    chosen = _settings(bootstrap, seconds, begin, group, committed, settings)
 
     async def work(cluster: "Cluster") -> None:
-        partitions = choose(await cluster.topic(topic, cluster.deadline(seconds)), wanted.partitions)
-        await _consume(bootstrap, partitions, wanted, printer, seconds)
+        await read(cluster, chosen, wanted, showing, seconds)
 
     try:
         with_cluster(bootstrap, seconds, work)
     except KeyboardInterrupt:
-        if until_end:
+        if end is not None:
             raise
         raise typer.Exit(0) from None  # the ordinary end of following a topic
+    finally:
+        complaint = expression.complaint() if expression is not None else None
+        if complaint:
+            print(f"ottla: {complaint}", file=sys.stderr)
 
 
-async def _consume(
-    bootstrap: str, partitions: "Sequence[TopicPartition]", wanted: Wanted, printer: "Printer", seconds: float
-) -> None:
-    from ottla.client.consumer import Consumer
+class _Formats(NamedTuple):
+    """How records are printed; at most one of them."""
 
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "client.id": "ottla-cli",
-        "isolation.level": "read_committed" if wanted.committed else "read_uncommitted",
-        "auto.offset.reset": "none" if wanted.where.offset is not None else "earliest",
+    as_json: bool
+    as_csv: bool
+    raw: bool
+    template: str | None
+
+
+def _printer(
+    formats: _Formats,
+    columns: tuple[bool, bool, bool, bool],
+    separator: str | None,
+    delimiter: str,
+    null_value: str | None,
+) -> "Printer":
+    from ottla.cli.record_text import TextRules, csv_printer, format_printer, json_printer, text_printer, unescaped
+
+    if formats.as_json + formats.as_csv + formats.raw + (formats.template is not None) > 1:
+        raise typer.BadParameter("choose one of --json, --csv, --raw and --format")
+    if formats.as_json:
+        return json_printer()
+    if formats.as_csv:
+        between = unescaped(separator or ",").decode("utf-8", "surrogateescape")
+        if len(between) != 1:
+            raise typer.BadParameter("cells are separated by one character", param_hint="--separator")
+        return csv_printer(between, os.fsencode(null_value or ""))
+    null = os.fsencode("null" if null_value is None else null_value)
+    if formats.template is not None:
+        try:
+            return format_printer(formats.template, null)
+        except ValueError as problem:
+            raise typer.BadParameter(str(problem), param_hint="--format") from None
+    between_columns = unescaped("\t" if separator is None else separator)
+    return text_printer(TextRules(*columns, between_columns, null, b"" if formats.raw else unescaped(delimiter)))
+
+
+def _expression(text: str | None) -> "Expression | None":
+    from ottla.cli.record_filter import Expression
+
+    try:
+        return None if text is None else Expression(text)
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem), param_hint="--where") from None
+
+
+def _keep(key: str | None, headers: list[str] | None, expression: "Expression | None") -> "Keep | None":
+    from ottla.cli.record_filter import chosen
+
+    wanted: list[tuple[str, bytes | None]] = []
+    for text in headers or ():
+        name, equals, value = text.partition("=")
+        wanted.append((name, os.fsencode(value) if equals else None))
+    return chosen(None if key is None else os.fsencode(key), wanted, expression)
+
+
+def _check_group(start: str | None, partitions: list[int] | None) -> None:
+    if partitions:
+        raise typer.BadParameter("a group says itself who reads which --partition")
+    if start not in (None, BEGINNING, END):
+        raise typer.BadParameter(
+            f"a group that has committed nothing starts at the {BEGINNING} or {END}; "
+            "'ottla group reset' moves one that has",
+            param_hint="--from",
+        )
+
+
+def _settings(
+    bootstrap: str, seconds: float, begin: "Where", group: str | None, committed: bool, settings: list[str] | None
+) -> dict[str, object]:
+    """Those of the consumer: what the command line says, then the profile, then what suits a command."""
+    from ottla.cli.session import client_settings
+    from ottla.cli.topic import parse_settings
+    from ottla.client.offsets import LATEST
+    from ottla.client.settings import CONSUMER
+
+    reset = "none" if begin.offset is not None else "latest" if begin.moment == LATEST else "earliest"
+    usual: dict[str, object] = {
         "max.poll.records": RECORDS_AT_ONCE,
         "default.api.timeout.ms": int(seconds * 1000),
+        "auto.offset.reset": reset,
     }
-    async with Consumer(settings) as consumer:
-        consumer.assign(partitions)
-        await _seek(consumer, partitions, wanted.where)
-        await _print_all(consumer, partitions, wanted, printer)
-
-
-async def _seek(consumer: "Consumer", partitions: "Sequence[TopicPartition]", where: From) -> None:
-    from ottla.client.offsets import EARLIEST, LATEST
-
-    if where.offset is not None:
-        for place in partitions:
-            consumer.seek(place, where.offset)
-    elif where.last is not None:
-        firsts = await consumer.beginning_offsets(partitions)
-        for place, end in (await consumer.end_offsets(partitions)).items():
-            consumer.seek(place, max(firsts[place], end - where.last))
-    elif where.moment == EARLIEST:
-        consumer.seek_to_beginning(*partitions)
-    elif where.moment == LATEST:
-        consumer.seek_to_end(*partitions)
-    else:
-        assert where.moment is not None
-        consumer.seek_to_time(where.moment, *partitions)
-
-
-async def _print_all(
-    consumer: "Consumer", partitions: "Sequence[TopicPartition]", wanted: Wanted, printer: "Printer"
-) -> None:
-    from itertools import groupby
-
-    from ottla.base.vocabulary import TopicPartition
-
-    out = sys.stdout.buffer
-    end = _End(consumer, await consumer.end_offsets(partitions)) if wanted.until_end else None
-    left = wanted.most
-    while left is None or left > 0:
-        if end is not None and await end.passed():
-            return
-        most = RECORDS_AT_ONCE if left is None else min(left, RECORDS_AT_ONCE)
-        records = await consumer.poll(POLL_SECONDS if end is None else UNTIL_END_SECONDS, most)
-        for (topic, number), group in groupby(records, key=lambda record: record[:2]):
-            place = TopicPartition(topic, number)
-            shown = [record for record in group if end is None or record.offset < end.offsets[place]]
-            left = None if left is None else left - len(shown)
-            out.write(printer(place, shown))
-        out.flush()
-
-
-class _End:
-    """Where a topic ended when reading began, and whether reading still comes nearer to it."""
-
-    def __init__(self, consumer: "Consumer", offsets: "Mapping[TopicPartition, int]") -> None:
-        self.offsets = offsets
-        self._consumer = consumer
-        self._read = -1
-        self._moved = 0.0
-
-    async def passed(self) -> bool:
-        """Whether everything there was has been read; Failure when nothing comes any more."""
-        from time import monotonic
-
-        from ottla.cli.failures import Failure
-
-        positions = [await self._consumer.position(place) for place in self.offsets]
-        if all(position >= end for position, end in zip(positions, self.offsets.values(), strict=True)):
-            return True
-        if sum(positions) != self._read:
-            self._read, self._moved = sum(positions), monotonic()
-        elif monotonic() - self._moved > self._consumer.settings.seconds("default.api.timeout.ms"):
-            raise Failure(f"the end is not reached: {self._consumer.why_idle()}")
-        return False
-
-
-def choose(topic: "Topic", numbers: Sequence[int]) -> "list[TopicPartition]":
-    """The partitions to read: those asked for, or all when none is."""
-    from ottla.base.vocabulary import TopicPartition
-    from ottla.cli.failures import Failure
-
-    there = [part.number for part in topic.partitions]
-    for number in numbers:
-        if number not in there:
-            raise Failure(f"topic {topic.name!r} has no partition {number}; it has 0 to {len(there) - 1}")
-    return [TopicPartition(topic.name, number) for number in dict.fromkeys(numbers or there)]
-
-
-def parse_from(text: str) -> From:
-    """What --from says; a time without zone is local."""
-    from ottla.client.offsets import EARLIEST, LATEST
-
-    if text == BEGINNING:
-        return From(moment=EARLIEST)
-    if text == END:
-        return From(moment=LATEST)
-    if text.isascii() and text.isdigit():
-        return From(offset=int(text))
-    if text.startswith("-") and text[1:].isascii() and text[1:].isdigit():
-        return From(last=int(text[1:]))
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is not beginning, end, an offset, -N, or a time such as 2026-01-31T12:00", param_hint="--from"
-        ) from None
-    return From(moment=int(moment.timestamp() * 1000))
+    given: dict[str, object] = {"group.id": group}
+    if committed:
+        given["isolation.level"] = "read_committed"
+    return client_settings(CONSUMER, bootstrap, {**given, **parse_settings(settings, "--set")}, usual)

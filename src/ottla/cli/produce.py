@@ -1,23 +1,21 @@
-"""`ottla produce TOPIC`: lines or JSON objects into a topic.
+"""`ottla produce TOPIC`: lines, JSON objects, rows or whole files into a topic.
 
-Owns: the options, the summary, and which line is named when one is wrong. Never knows: batches and requests.
+Owns: the options and what they mean together. Never knows: input (`input_lines`), sending (`sending`).
 """
 
 import os
 import sys
-from collections.abc import AsyncIterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ottla.cli.record_types import DataType, encoder
 from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, Bootstrap, Seconds, with_cluster
 
 if TYPE_CHECKING:
-    from ottla.cli.input_lines import LineRules
+    from ottla.cli.input_lines import Common
     from ottla.client.cluster import Cluster
-    from ottla.client.errors import ClientError
-    from ottla.client.producer import Placed, Producer
 
 BATCH_BYTES = 256 * 1024
 LINGER = 5
@@ -46,31 +44,74 @@ def produce(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="FILE…", help="What to send; standard input without any, or for -.")
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Lines are objects with key, value, headers and timestamp.")
+    ] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Rows under a heading: key, value, headers, timestamp, or what you have.")
+    ] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Each file, or all of standard input, is one value.")] = False,
     key_separator: Annotated[
         str | None,
         typer.Option("--key-separator", "-K", metavar="TEXT", help="What stands between key and value in a line."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", metavar="TEXT", help="The key of records that bring none.")
+    ] = None,
+    key_column: Annotated[
+        str | None, typer.Option("--key-column", metavar="NAME", help="With --csv: the column that is the key.")
     ] = None,
     header: Annotated[
         list[str] | None,
         typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for every record; repeat for more."),
     ] = None,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", "-t", metavar="TIME", help="The time of records that bring none.")
+    ] = None,
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, help="Send all to this one; else the key decides.")
     ] = None,
-    compression: Annotated[
-        CompressionName, typer.Option("--compression", "-z", help="How batches are compressed.")
-    ] = CompressionName.NONE,
-    acks: Annotated[Acks, typer.Option("--acks", help="Who must have a record before it counts as sent.")] = Acks.ALL,
-    idempotent: Annotated[
-        bool, typer.Option("--idempotent/--no-idempotent", help="With acks=all: a repetition leaves no duplicate.")
-    ] = True,
     null_value: Annotated[
         str | None, typer.Option("--null-value", metavar="TEXT", help="A value written like this is sent as null.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Lines are objects with key, value, headers and timestamp.")
+    delimiter: Annotated[
+        str | None, typer.Option("--delimiter", "-D", metavar="TEXT", help="Between records instead of a line feed.")
+    ] = None,
+    separator: Annotated[
+        str, typer.Option("--separator", metavar="CHARACTER", help="With --csv: between cells.")
+    ] = ",",
+    key_type: Annotated[DataType, typer.Option("--key-type", help="What keys are sent as.")] = DataType.TEXT,
+    value_type: Annotated[DataType, typer.Option("--value-type", help="What values are sent as.")] = DataType.TEXT,
+    rate: Annotated[
+        float | None, typer.Option("--rate", min=0.001, metavar="N", help="At most so many records a second.")
+    ] = None,
+    compression: Annotated[
+        CompressionName | None, typer.Option("--compression", "-z", help="How batches are compressed.")
+    ] = None,
+    acks: Annotated[
+        Acks | None,
+        typer.Option("--acks", show_default="all", help="Who must have a record before it counts as sent."),
+    ] = None,
+    idempotent: Annotated[
+        bool, typer.Option("--idempotent/--no-idempotent", help="With acks=all: a repetition leaves no duplicate.")
+    ] = True,
+    transactional_id: Annotated[
+        str | None,
+        typer.Option(
+            "--transactional-id", metavar="ID", help="All in one transaction: everything arrives, or nothing."
+        ),
+    ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out lines that cannot be sent, and say how many.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary on standard error.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Print where each record is, one JSON object a line.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary and no progress.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-X", metavar="NAME=VALUE", help="A producer setting by Kafka's name; repeat for more."),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     seconds: Seconds = DEFAULT_SECONDS,
 ) -> None:
@@ -79,35 +120,41 @@ def produce(
     \b
     echo 'hello' | ottla produce orders
     ottla produce orders --key-separator : < orders.txt
-    ottla produce users -K = --null-value ''          (ann= deletes ann)
+    ottla produce users -K = --null-value ''              (ann= deletes ann)
+    ottla produce orders --csv --key-column customer orders.csv
+    ottla produce pictures --raw --key cat -H type=png cat.png
     ottla consume orders -e --json | ottla produce copy --json -z zstd
+    seq 1000 | ottla produce load --rate 50 --set linger.ms=0
     """
     from ottla.cli.input_lines import LineRules
+    from ottla.cli.record_csv import CsvRules
+    from ottla.cli.record_text import unescaped
+    from ottla.cli.sending import Job, Sending
 
-    if as_json and (key_separator is not None or null_value is not None):
-        raise typer.BadParameter("--json says itself what is key and null: leave out --key-separator and --null-value")
-    if key_separator == "":
-        raise typer.BadParameter("a separator needs at least one character", param_hint="--key-separator")
+    if as_json + as_csv + raw > 1:
+        raise typer.BadParameter("choose one of --json, --csv and --raw")
+    if (as_json or as_csv or raw) and key_separator is not None:
+        raise typer.BadParameter("--key-separator is for lines: --json and --csv say themselves what is key")
+    if key_separator == "" or delimiter == "":
+        raise typer.BadParameter("a separator needs at least one character")
+    if as_json and null_value is not None:
+        raise typer.BadParameter("--json says itself what is null: leave out --null-value")
+    if key_column is not None and not as_csv:
+        raise typer.BadParameter("--key-column is for --csv")
+    null = None if null_value is None else os.fsencode(null_value)
     rules = LineRules(
-        None if key_separator is None else os.fsencode(key_separator),
-        None if null_value is None else os.fsencode(null_value),
-        parse_headers(header),
+        None if key_separator is None else unescaped(key_separator),
+        null,
         as_json,
+        CsvRules(_one_character(separator), null, key_column) if as_csv else None,
     )
-    delivery = int(max(seconds, DEFAULT_SECONDS) * 1000)
-    settings: dict[str, object] = {
-        "bootstrap.servers": bootstrap,
-        "client.id": "ottla-cli",
-        "acks": acks.value,
-        "enable.idempotence": idempotent and acks is Acks.ALL,
-        "compression.type": compression.value,
-        "batch.size": BATCH_BYTES,
-        "max.block.ms": int(seconds * 1000),
-        "delivery.timeout.ms": delivery,
-        "request.timeout.ms": delivery - LINGER,
-        "linger.ms": LINGER,
-    }
-    job = _Job(topic, partition, files or [STANDARD_INPUT], rules, settings)
+    job = Job(
+        Sending(topic, partition, files or [STANDARD_INPUT], rate, raw, skip_bad, report, not quiet),
+        rules,
+        _common(header, key, timestamp, key_type, value_type),
+        unescaped(delimiter) if delimiter else b"\n",
+        _settings(bootstrap, seconds, acks, idempotent, compression, transactional_id, settings),
+    )
 
     async def work(cluster: "Cluster") -> None:
         await cluster.topic(topic, cluster.deadline(min(seconds, CREATION_SECONDS)), create=True)
@@ -120,103 +167,72 @@ def produce(
             print(job.summary, file=sys.stderr)
 
 
-class _Job:
-    """One run of the command, and what is to be said about it afterwards, also when it ended early."""
+def _common(
+    header: list[str] | None, key: str | None, timestamp: str | None, key_type: DataType, value_type: DataType
+) -> "Common":
+    from ottla.cli.input_lines import Common
 
-    def __init__(
-        self, topic: str, partition: int | None, files: list[str], rules: "LineRules", settings: dict[str, object]
-    ) -> None:
-        self.summary = ""
-        self._topic = topic
-        self._partition = partition
-        self._files = files
-        self._rules = rules
-        self._settings = settings
-        self._failure: ClientError | None = None
-
-    async def work(self) -> None:
-        import asyncio
-        from time import monotonic
-
-        from ottla.cli.failures import Failure
-        from ottla.client.producer import Producer
-
-        async with Producer(self._settings) as producer:
-            begun = monotonic()
-            try:
-                try:
-                    await self._send_all(producer)
-                except (Failure, asyncio.CancelledError):
-                    await producer.flush()  # what was read before the bad line or Ctrl-C is sent
-                    raise
-                await producer.flush()
-                self._raise_failure()
-            finally:
-                self.summary = summarize(self._topic, _totals(producer.metrics()), monotonic() - begun)
-
-    async def _send_all(self, producer: "Producer") -> None:
-        from ottla.cli.failures import Failure
-        from ottla.cli.input_lines import line_reader, lines_of
-
-        read = line_reader(self._rules)
-        put, settled = producer.put, self._settled
-        topic, partition = self._topic, self._partition
-        async for name, descriptor in _opened(self._files):
-            number = 0
-            async for lines in lines_of(descriptor):
-                for line in lines:
-                    number += 1
-                    try:
-                        key, value, headers, timestamp = read(line)
-                    except ValueError as problem:
-                        raise Failure(f"line {number} of {name} {problem}; the lines before it were sent") from None
-                    sent = await put(topic, value, key, headers=headers, partition=partition, timestamp=timestamp)
-                    sent.add_callback(settled)
-                self._raise_failure()
-
-    def _settled(self, placed: "Placed | None", failure: "ClientError | None") -> None:
-        self._failure = self._failure or failure
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-
-def _totals(metrics: dict[str, float]) -> tuple[int, int, int]:
-    names = ("records_acknowledged", "bytes_acknowledged", "records_failed")
-    acknowledged, size, failed = (int(metrics[name]) for name in names)
-    return acknowledged, size, failed
-
-
-async def _opened(files: list[str]) -> AsyncIterator[tuple[str, int]]:
-    """Each input by name and descriptor."""
-    from ottla.cli.failures import Failure
-
-    for name in files:
-        if name == STANDARD_INPUT:
-            yield "standard input", sys.stdin.fileno()
-            continue
-        try:
-            descriptor = os.open(name, os.O_RDONLY)
-        except OSError as problem:
-            raise Failure(f"cannot read {name}: {problem.strerror}") from None
-        try:
-            yield name, descriptor
-        finally:
-            os.close(descriptor)
-
-
-def summarize(topic: str, totals: tuple[int, int, int], seconds: float) -> str:
-    """The line at the end: how much arrived and how fast."""
-    from ottla.cli.output import size_text
-
-    records, size, failed = totals
-    pace = (
-        f", {records / seconds:,.0f} records/s, {size_text(int(size / seconds))}/s" if records and seconds > 0 else ""
+    return Common(
+        parse_headers(header),
+        None if key is None else os.fsencode(key),
+        None if timestamp is None else _moment(timestamp),
+        encoder(key_type),
+        encoder(value_type),
     )
-    lost = f", {failed:,} failed" if failed else ""
-    plural = "" if records == 1 else "s"
-    return f"sent {records:,} record{plural} ({size_text(size)}) to {topic!r} in {seconds:.2f} s{pace}{lost}"
+
+
+def _settings(
+    bootstrap: str,
+    seconds: float,
+    acks: Acks | None,
+    idempotent: bool,
+    compression: CompressionName | None,
+    transactional_id: str | None,
+    settings: list[str] | None,
+) -> dict[str, object]:
+    """Those of the producer: what the command line says, then the profile, then what suits a command."""
+    from ottla.cli.session import client_settings
+    from ottla.cli.topic import parse_settings
+    from ottla.client.settings import PRODUCER
+
+    usual: dict[str, object] = {
+        "batch.size": BATCH_BYTES,
+        "max.block.ms": int(seconds * 1000),
+        "request.timeout.ms": int(max(seconds, DEFAULT_SECONDS) * 1000),
+        "linger.ms": LINGER,
+    }
+    given: dict[str, object] = {}
+    if acks is not None:
+        given["acks"] = acks.value
+    if not idempotent or (acks is not None and acks is not Acks.ALL):
+        given["enable.idempotence"] = False
+    if compression is not None:
+        given["compression.type"] = compression.value
+    if transactional_id is not None:
+        given["transactional.id"] = transactional_id
+    chosen = client_settings(PRODUCER, bootstrap, {**given, **parse_settings(settings, "--set")}, usual)
+    waits = [str(chosen[name]) for name in ("request.timeout.ms", "linger.ms")]
+    if all(wait.isdigit() for wait in waits):  # what is no number is refused by its own name
+        chosen.setdefault("delivery.timeout.ms", sum(map(int, waits)))
+    return chosen
+
+
+def _one_character(separator: str) -> str:
+    from ottla.cli.record_text import unescaped
+
+    plain = unescaped(separator).decode("utf-8", "surrogateescape")
+    if len(plain) != 1:
+        raise typer.BadParameter("cells are separated by one character", param_hint="--separator")
+    return plain
+
+
+def _moment(text: str) -> int:
+    from ottla.cli.record_places import parse_where
+
+    moment = parse_where(text, "--timestamp").moment
+    if moment is None or moment < 0:
+        raise typer.BadParameter(f"{text!r} is not a time such as 2026-01-31T12:00", param_hint="--timestamp")
+    return moment
 
 
 def parse_headers(texts: list[str] | None) -> tuple[tuple[str, bytes | None], ...]:

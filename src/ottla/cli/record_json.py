@@ -49,9 +49,9 @@ def to_json(partition: TopicPartition, record: Shown) -> bytes:
         "partition": partition.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": _show(record.key),
-        "value": _show(record.value),
-        "headers": [[name, _show(content)] for name, content in record.headers],
+        "key": show_bytes(record.key),
+        "value": show_bytes(record.value),
+        "headers": [[name, show_bytes(content)] for name, content in record.headers],
     }
     try:
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
@@ -70,12 +70,13 @@ def from_json(line: bytes) -> Input:
     return Input(
         _read(content.get("key")),
         _read(content.get("value")),
-        tuple(_read_headers(content.get("headers") or ())),
-        _read_timestamp(content.get("timestamp")),
+        tuple(read_headers(content.get("headers") or ())),
+        read_timestamp(content.get("timestamp")),
     )
 
 
-def _show(data: bytes | None) -> str | dict[str, str] | None:
+def show_bytes(data: bytes | None) -> str | dict[str, str] | None:
+    """Text where it is text."""
     if data is None:
         return None
     try:
@@ -97,7 +98,8 @@ def _read(content: Any) -> bytes | None:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _read_headers(content: Any) -> Iterable[tuple[str, bytes | None]]:
+def read_headers(content: Any) -> Iterable[tuple[str, bytes | None]]:
+    """Of an object or a list of pairs; ValueError for anything else."""
     pairs = list(content.items()) if isinstance(content, dict) else content
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not isinstance(pair[0], str):
@@ -106,7 +108,8 @@ def _read_headers(content: Any) -> Iterable[tuple[str, bytes | None]]:
         yield pair[0], _read(pair[1])
 
 
-def _read_timestamp(content: Any) -> int | None:
+def read_timestamp(content: Any) -> int | None:
+    """Of milliseconds or an ISO time; ValueError for anything else."""
     if content is None:
         return None
     if isinstance(content, int) and not isinstance(content, bool) and 0 <= content <= _LATEST:

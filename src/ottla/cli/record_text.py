@@ -16,7 +16,7 @@ from ottla.records.record import Headers
 Printer: TypeAlias = Callable[[TopicPartition, Sequence[Shown]], bytes]
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
-_PIECE = re.compile(r"\{(?P<name>[a-z]*)\}|\\(?P<escape>.)", re.DOTALL)
+_PIECE = re.compile(r"\{(?P<name>[a-z_]*)(?::(?P<header>[^}]*))?\}|\\(?P<escape>.)", re.DOTALL)
 _Piece: TypeAlias = Callable[[TopicPartition, Shown], bytes]
 
 
@@ -29,23 +29,38 @@ class TextRules(NamedTuple):
     headers: bool = False
     separator: bytes = b"\t"
     null: bytes = b"null"
+    delimiter: bytes = b"\n"
 
 
 def json_printer() -> Printer:
     return lambda partition, records: b"".join(to_json(partition, record) for record in records)
 
 
+def csv_printer(separator: str, null: bytes) -> Printer:
+    """Rows under one heading, which comes before the first."""
+    from ottla.cli.record_csv import csv_heading, to_csv
+
+    heading = csv_heading(separator)
+
+    def show(partition: TopicPartition, records: Sequence[Shown]) -> bytes:
+        nonlocal heading
+        before, heading = heading, b""
+        return before + to_csv(partition, records, separator, null)
+
+    return show
+
+
 def text_printer(rules: TextRules) -> Printer:
     """Columns in a fixed order, one line a record."""
-    null = rules.null
+    null, delimiter = rules.null, rules.delimiter
     columns = _columns(rules)
     if not columns:
-        return lambda _, records: b"".join([(null if r.value is None else r.value) + b"\n" for r in records])
+        return lambda _, records: b"".join([(null if r.value is None else r.value) + delimiter for r in records])
     columns.append(_FIELDS["value"](null))
     separator = rules.separator
 
     def show(partition: TopicPartition, records: Sequence[Shown]) -> bytes:
-        return b"".join(separator.join([column(partition, record) for column in columns]) + b"\n" for record in records)
+        return b"".join([separator.join([column(partition, r) for column in columns]) + delimiter for r in records])
 
     return show
 
@@ -68,12 +83,31 @@ def format_printer(template: str, null: bytes) -> Printer:
         name, escape = found["name"], found["escape"]
         if escape is not None:
             pieces += _literal(_ESCAPES.get(escape, escape))
-        elif name in _FIELDS:
+        elif found["header"] and name == "header":
+            pieces.append(_header(found["header"], null))
+        elif name in _FIELDS and found["header"] is None:
             pieces.append(_FIELDS[name](null))
         else:
-            raise ValueError(f"{{{name}}} is none of {', '.join(f'{{{known}}}' for known in _FIELDS)}")
+            known = ", ".join(f"{{{field}}}" for field in (*_FIELDS, "header:NAME"))
+            raise ValueError(f"{found[0]} is none of {known}")
     pieces += _literal(template[end:])
     return lambda partition, records: b"".join(piece(partition, record) for record in records for piece in pieces)
+
+
+def unescaped(text: str) -> bytes:
+    """What an option means in which \\n, \\t, \\0 … stand for bytes that are hard to type; other text is as it is."""
+    plain = re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), text)
+    return plain.encode("utf-8", "surrogateescape")
+
+
+def _header(name: str, null: bytes) -> _Piece:
+    """The last header of a name, which is the one that counts where a record has several."""
+
+    def show(_: TopicPartition, record: Shown) -> bytes:
+        last = next((value for found, value in reversed(record.headers) if found == name), None)
+        return null if last is None else last
+
+    return show
 
 
 def _literal(text: str) -> list[_Piece]:
@@ -106,4 +140,6 @@ _FIELDS: dict[str, Callable[[bytes], _Piece]] = {
     "key": lambda null: lambda _, record: null if record.key is None else record.key,
     "value": lambda null: lambda _, record: null if record.value is None else record.value,
     "headers": lambda null: lambda _, record: _headers_text(record.headers, null),
+    "key_size": lambda _: lambda __, record: b"%d" % (-1 if record.key is None else len(record.key)),
+    "value_size": lambda _: lambda __, record: b"%d" % (-1 if record.value is None else len(record.value)),
 }

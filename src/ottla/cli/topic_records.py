@@ -186,7 +186,7 @@ async def _delete_records(
     raise_errors(first)
     if not dry_run:
         done = await admin.delete_records(aims, seconds)
-        return [Deletion(place, first[place].offset, now, outcome) for place, (outcome, now) in done.items()]
+        return [Deletion(place, first[place].offset, done[place][1], done[place][0]) for place in aims]
     ends = await admin.offsets(dict.fromkeys(aims, LATEST), seconds)
     raise_errors(ends)
 

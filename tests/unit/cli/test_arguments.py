@@ -3,15 +3,18 @@
 import ast
 import subprocess
 import sys
+import time
 from datetime import datetime
 
 import pytest
 import typer
 
-from ottla.cli.consume import From, choose, parse_from
 from ottla.cli.failures import Failure
 from ottla.cli.main import COMMANDS, load
-from ottla.cli.produce import parse_headers, summarize
+from ottla.cli.produce import parse_headers
+from ottla.cli.reading import choose
+from ottla.cli.record_places import Where, parse_where
+from ottla.cli.sending import summarize
 from ottla.cli.topic import parse_settings
 from ottla.client.cluster import Partition, Topic
 from ottla.client.offsets import EARLIEST, LATEST
@@ -22,23 +25,31 @@ TOPIC = Topic("t", bytes(16), False, tuple(Partition(number, 1, 0, (1,), (1,), (
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ("beginning", From(moment=EARLIEST)),
-        ("end", From(moment=LATEST)),
-        ("0", From(offset=0)),
-        ("12345", From(offset=12345)),
-        ("-10", From(last=10)),
-        ("2026-01-31T12:00:00Z", From(moment=1769860800000)),
-        ("2026-01-31", From(moment=int(datetime(2026, 1, 31).timestamp() * 1000))),
+        ("beginning", Where(moment=EARLIEST)),
+        ("end", Where(moment=LATEST)),
+        ("0", Where(offset=0)),
+        ("12345", Where(offset=12345)),
+        ("-10", Where(last=10)),
+        ("2026-01-31T12:00:00Z", Where(moment=1769860800000)),
+        ("@1769860800000", Where(moment=1769860800000)),
+        ("2026-01-31", Where(moment=int(datetime(2026, 1, 31).timestamp() * 1000))),
     ],
 )
-def test_from_takes_names_offsets_counts_and_times(text: str, where: From) -> None:
-    assert parse_from(text) == where
+def test_from_takes_names_offsets_counts_and_times(text: str, where: Where) -> None:
+    assert parse_where(text, "--from") == where
+
+
+def test_from_takes_how_long_ago() -> None:
+    now = time.time() * 1000
+    moment = parse_where("1h30m", "--from").moment
+    assert moment is not None
+    assert now - 5_400_000 - 1 <= moment <= time.time() * 1000 - 5_400_000
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "-", "--5", "1.5", "٣"])
 def test_from_refuses_the_rest(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="beginning"):
-        parse_from(text)
+        parse_where(text, "--from")
 
 
 def test_settings_and_headers_are_name_equals_value() -> None:
@@ -63,7 +74,7 @@ def test_the_summary_says_how_much_how_fast_and_what_failed() -> None:
         "sent 2,000 records (4.0 KiB) to 't' in 2.00 s, 1,000 records/s, 2.0 KiB/s"
     )
     assert summarize("t", (1, 10, 3), 0.0) == "sent 1 record (10 B) to 't' in 0.00 s, 3 failed"
-    assert summarize("t", (0, 0, 0), 1.0) == "sent 0 records (0 B) to 't' in 1.00 s"
+    assert summarize("t", (0, 0, 0), 1.0, 2) == "sent 0 records (0 B) to 't' in 1.00 s, 2 skipped"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

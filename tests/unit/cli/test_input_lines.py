@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.input_lines import LineRules, line_reader, lines_of
+from ottla.cli.input_lines import Common, LineRules, line_reader, lines_of, whole_of
+from ottla.cli.record_csv import CsvRules
+from ottla.cli.record_types import DataType, encoder
 
 
 async def read(descriptor: int) -> list[bytes]:
@@ -61,27 +63,59 @@ async def test_waiting_for_a_slow_writer_keeps_nobody_else_from_running() -> Non
     os.close(out)
 
 
+async def test_records_may_be_parted_by_other_bytes_and_a_file_be_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\n||b||")
+    for expected in ([b"a\n", b"b"], b"a\n||b||"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            if isinstance(expected, bytes):
+                assert await whole_of(descriptor) == expected
+            else:
+                assert [line async for lines in lines_of(descriptor, b"||") for line in lines] == expected
+        finally:
+            os.close(descriptor)
+
+
+HEADER = Common(headers=(("h", b"1"),))
+
+
 @pytest.mark.parametrize(
-    ("rules", "line", "record"),
+    ("rules", "common", "line", "record"),
     [
-        (LineRules(), b"a:b", (None, b"a:b", (), None)),
-        (LineRules(), b"", (None, b"", (), None)),
-        (LineRules(key_separator=b":"), b"a:b:c", (b"a", b"b:c", (), None)),
-        (LineRules(key_separator=b"::"), b"\xff::", (b"\xff", b"", (), None)),
-        (LineRules(key_separator=b":", null_value=b""), b"gone:", (b"gone", None, (), None)),
-        (LineRules(null_value=b"NULL"), b"NULL", (None, None, (), None)),
-        (LineRules(headers=(("h", b"1"),)), b"v", (None, b"v", (("h", b"1"),), None)),
+        (LineRules(), Common(), b"a:b", (None, b"a:b", (), None)),
+        (LineRules(), Common(), b"", (None, b"", (), None)),
+        (LineRules(key_separator=b":"), Common(), b"a:b:c", (b"a", b"b:c", (), None)),
+        (LineRules(key_separator=b"::"), Common(), b"\xff::", (b"\xff", b"", (), None)),
+        (LineRules(key_separator=b":", null_value=b""), Common(), b"gone:", (b"gone", None, (), None)),
+        (LineRules(null_value=b"NULL"), Common(), b"NULL", (None, None, (), None)),
+        (LineRules(), HEADER, b"v", (None, b"v", (("h", b"1"),), None)),
+        (LineRules(), Common(key=b"k", timestamp=5), b"v", (b"k", b"v", (), 5)),
+        (LineRules(key_separator=b":"), Common(key=b"k"), b"own:v", (b"own", b"v", (), None)),
+        (LineRules(), Common(value_type=encoder(DataType.SHORT)), b"258", (None, b"\x01\x02", (), None)),
         (
-            LineRules(headers=(("h", b"1"),), as_json=True),
-            b'{"key":"k","value":null,"headers":[["i","2"]]}',
-            (b"k", None, (("h", b"1"), ("i", b"2")), None),
+            LineRules(as_json=True),
+            HEADER._replace(timestamp=7),
+            b'{"key":"k","value":null,"headers":[["i","2"]],"timestamp":9}',
+            (b"k", None, (("h", b"1"), ("i", b"2")), 9),
         ),
     ],
 )
-def test_the_options_say_what_a_line_means(rules: LineRules, line: bytes, record: tuple[object, ...]) -> None:
-    assert line_reader(rules)(line) == record
+def test_the_options_say_what_a_line_means(
+    rules: LineRules, common: Common, line: bytes, record: tuple[object, ...]
+) -> None:
+    assert line_reader(rules, common).read(line) == record
 
 
 def test_a_line_without_the_separator_is_refused() -> None:
     with pytest.raises(ValueError, match="no key separator ':'"):
-        line_reader(LineRules(key_separator=b":"))(b"nothing here")
+        line_reader(LineRules(key_separator=b":"), Common()).read(b"nothing here")
+
+
+def test_a_row_that_completes_no_record_is_none_also_with_common_headers() -> None:
+    reader = line_reader(LineRules(as_csv=CsvRules()), HEADER)
+    assert reader.read(b"key,value") is None
+    assert reader.read(b"k,v") == (b"k", b"v", (("h", b"1"),), None)
+    assert reader.read(b'k,"begun') is None
+    with pytest.raises(ValueError, match="ends inside quotes"):
+        reader.end()

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.cli.record_text import TextRules, format_printer, text_printer, time_text
+from ottla.cli.record_text import TextRules, csv_printer, format_printer, text_printer, time_text, unescaped
 from ottla.records.record import Record
 
 PLACE = TopicPartition("orders", 2)
@@ -29,7 +29,7 @@ def test_a_template_is_filled_in_and_nothing_is_added() -> None:
     assert show(PLACE, RECORDS[1:]) == b"orders/2@6\t1769860800251 ~=~\\ {x\n"
 
 
-@pytest.mark.parametrize("template", ["{nothing}", "{}"])
+@pytest.mark.parametrize("template", ["{nothing}", "{}", "{header}", "{key:x}"])
 def test_a_template_that_names_what_is_not_there_is_refused(template: str) -> None:
     with pytest.raises(ValueError, match=r"is none of \{topic\}"):
         format_printer(template, b"")
@@ -38,3 +38,22 @@ def test_a_template_that_names_what_is_not_there_is_refused(template: str) -> No
 def test_times_no_calendar_has_are_shown_as_numbers() -> None:
     assert time_text(-1) == "1969-12-31T23:59:59.999Z"
     assert time_text(2**62) == str(2**62)
+
+
+def test_a_template_shows_one_header_and_sizes() -> None:
+    show = format_printer(r"{header:h}/{header:missing}/{key_size}/{value_size}\n", b"~")
+    named = RECORDS[0]._replace(headers=(("h", b"first"), ("h", b"")))
+    assert show(PLACE, [named, RECORDS[1]]) == b"/~/3/8\n~/~/-1/-1\n"
+
+
+def test_what_parts_records_is_told_with_the_usual_escapes() -> None:
+    assert unescaped(r"\0\t\x\\") == b"\0\t\\x\\"
+    assert text_printer(TextRules(delimiter=unescaped(r"\0")))(PLACE, RECORDS) == b"\xff\x00 value\0null\0"
+
+
+def test_rows_have_one_heading_however_many_times_they_are_printed() -> None:
+    show = csv_printer(";", b"")
+    assert show(PLACE, RECORDS[1:]) == (
+        b"topic;partition;offset;timestamp;key;value;headers\norders;2;6;1769860800251;;;\n"
+    )
+    assert show(PLACE, RECORDS[:1]) == b'orders;2;5;1769860800250;key;\xff\x00 value;"[[""h"",""1""],[""h"",null]]"\n'
