@@ -35,6 +35,10 @@ COMMANDS = {
     "consume": _Place("ottla.cli.consume", "consume", "Print the records of a topic."),
     "group": _Place("ottla.cli.group", "app", "List, describe, reset and delete consumer groups."),
     "config": _Place("ottla.cli.config", "app", "See and change settings of topics, brokers and groups."),
+    "transaction": _Place("ottla.cli.transaction", "app", "List, describe, abort transactions; find what hangs."),
+    "pipeline": _Place("ottla.cli.pipeline", "app", "Run stream processing on Spark; see it, stop it."),
+    "bench": _Place("ottla.cli.bench", "app", "Measure a cluster: producers, consumers, and the way through both."),
+    "top": _Place("ottla.cli.top", "top", "Watch a cluster live: rates, lag, partitions in trouble."),
     "log": _Place("ottla.cli.log", "app", "Look into log files, without a running node."),
 }
 
