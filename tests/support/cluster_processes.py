@@ -52,8 +52,9 @@ def under_test() -> str:
 class NodeProcess:
     """One node: its settings file, its process, its log."""
 
-    def __init__(self, node_id: int, folder: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, node_id: int, folder: Path, settings: Mapping[str, str], kind: str) -> None:
         self.node_id = node_id
+        self.kind = kind
         self.folder = folder
         self.settings = dict(settings)
         self.port = int(settings["listeners"].split(",")[0].rpartition(":")[2])
@@ -89,7 +90,7 @@ class NodeProcess:
     def start(self) -> None:
         assert not self.running, f"node {self.node_id} runs already"
         file = str(self.folder / "server.properties")
-        if under_test() == "kafka":
+        if self.kind == "kafka":
             command = java.command("kafka.Kafka", file)
         else:
             command = [str(Path(sys.executable).with_name("ottla")), "serve", "--config", file]
@@ -117,7 +118,10 @@ class ClusterProcesses:
         *,
         links: bool = False,
         voters: int = 3,
+        kind: str = "",
     ) -> None:
+        """`kind` is for tests that run against both: `ottla` or `kafka`; otherwise it is what is under test."""
+        self.kind = kind or under_test()
         self.nodes: dict[int, NodeProcess] = {}
         self.network = Network(self._pids) if links else None
         self._directory = directory
@@ -155,7 +159,7 @@ class ClusterProcesses:
                 "transaction.state.log.min.isr": str(min(2, copies)),
                 **settings,
             }
-            self.nodes[number] = NodeProcess(number, folder, values)
+            self.nodes[number] = NodeProcess(number, folder, values, self.kind)
             self.nodes[number].write(cluster_id)
 
     def _pids(self) -> dict[int, int]:
