@@ -128,12 +128,11 @@ class Controller:
         self._when_leading.append(began)
 
     def lives_are_watched(self, is_present: Callable[[int, int], bool]) -> None:
-        """Who lives is known from elsewhere, not by heartbeats: asked by broker and epoch, told by `broker_lost`.
+        """Who lives is also known from elsewhere, by broker and epoch; `broker_lost` tells who is gone.
 
-        A heartbeat of a broker that is not there, as seen from there, does not let it take part.
+        A heartbeat of a broker that is not there, as seen from there, does not let it take part again.
         """
         self._is_present = is_present
-        self._heartbeats.watched_elsewhere()
 
     # --- what the quorum tells ---------------------------------------------------------------------------------------
 
@@ -220,11 +219,12 @@ class Controller:
     async def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         broker_id = request.broker_id
         shuts_down = False
-        if not self._is_present(broker_id, request.broker_epoch):
-            request.want_fence = True
 
         def decide(place: Place) -> Decision[BrokerHeartbeatResponse]:
             nonlocal shuts_down
+            known = place.image.brokers.get(broker_id)
+            if known is not None and known.fenced and not self._is_present(broker_id, known.epoch):
+                request.want_fence = True
             active = [broker.id for broker in place.image.brokers.values() if broker.active]
             decision = brokers.heartbeat(request, place, self._heartbeats.standing(broker_id, active))
             reply = decision.reply

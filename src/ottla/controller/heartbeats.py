@@ -5,7 +5,6 @@ the image, timers. Invariants: a session belongs to one registration (broker id 
 call and never goes back.
 """
 
-import math
 from collections.abc import Iterable
 
 from ottla.metadata.brokers import Holder, Standing
@@ -29,10 +28,6 @@ class Heartbeats:
     def __init__(self, session_seconds: float) -> None:
         self._seconds = session_seconds
         self._sessions: dict[int, _Session] = {}
-
-    def watched_elsewhere(self) -> None:
-        """Who lives is known from elsewhere: silence ends no session."""
-        self._seconds = math.inf
 
     def begin(self, broker_id: int, epoch: int, now: float) -> None:
         """A registration, or one that a new controller finds: it has a whole session before it."""
@@ -67,7 +62,7 @@ class Heartbeats:
 
     def next_expiry(self) -> float | None:
         """When the first session ends if nothing more is heard."""
-        if not self._sessions or self._seconds == math.inf:
+        if not self._sessions:
             return None
         return min(session.heard for session in self._sessions.values()) + self._seconds
 

@@ -34,8 +34,9 @@ from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicSt
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.zookeeper.layout import CLUSTER_ID, BadZnode, Presence, cluster_id_znode, read_cluster_id
 from ottla.zookeeper.node import Identity, Place, ZooKeeperNode
+from ottla.zookeeper.ports import Refused, Unreachable
 from ottla.zookeeper.presence import BrokerPresence, Duplicate
-from ottla.zookeeper.session import Refused, Session, SessionSettings, Unreachable
+from ottla.zookeeper.session import Session, SessionSettings
 
 logger = logging.getLogger("ottla.node")
 

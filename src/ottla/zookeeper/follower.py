@@ -26,7 +26,7 @@ logger = logging.getLogger("ottla.zookeeper")
 HOLD_SECONDS = 0.5
 """How long the controller may hold a fetch when there is nothing to tell."""
 ANSWER_SECONDS = 10.0
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.1
 LONG_PAUSE_SECONDS = 1.0
 NOWHERE = LogPosition(0, -1)
 
@@ -78,13 +78,15 @@ class Follower:
         request, kind = write_request(asked, PORTION_BYTES)
         answer = read_answer(asked, await link.ask(request, kind, ANSWER_SECONDS), _entries)
         assert isinstance(answer, Fetched)
-        if answer.believed.leader_id != leader_id or answer.believed.epoch < self.epoch:
-            logger.info(
-                "refuses what node %d says in the controller epoch %d: the epoch is %d",
-                leader_id,
+        if answer.believed.epoch < self.epoch:
+            logger.warning(
+                "refuses what the controller of epoch %d on node %d says: the epoch is %d",
                 answer.believed.epoch,
+                leader_id,
                 self.epoch,
             )
+            return LONG_PAUSE_SECONDS
+        if answer.believed.leader_id != leader_id:
             return PAUSE_SECONDS
         self.epoch = answer.believed.epoch
         if answer.error == ErrorCode.FENCED_LEADER_EPOCH:

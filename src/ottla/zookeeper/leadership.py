@@ -3,11 +3,12 @@
 Owns: the order of writes, their fence, and what is told when they are stored. Never knows: how one is elected, who
 follows. Invariants: every write checks that `/controller_epoch` is still this office's and that the write before it was
 done (`/ottla/offset`), so of a row of decisions the first that is refused is the last that counts; decisions are told
-in their order, each when all of it is stored; once a write is refused or its outcome is not known, nothing more is
-written.
+in their order, each when all of it is stored; a write whose outcome is not known is sent again until it is; once one is
+refused nothing more is written.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,9 +18,12 @@ from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage
 from ottla.zookeeper import layout
-from ottla.zookeeper.session import Refused, Session, Unreachable
+from ottla.zookeeper.ports import Connection, Ensemble, Refused, Unreachable
 from ottla.zookeeper.translation import Operation, Write, Writer, portions
 
+logger = logging.getLogger("ottla.zookeeper")
+
+AGAIN_SECONDS = 0.05
 PORTION_BYTES = 400_000
 """What one request may hold; ZooKeeper refuses more than a megabyte (jute.maxbuffer)."""
 
@@ -49,7 +53,7 @@ class Leadership:
 
     def __init__(
         self,
-        session: Session,
+        session: Ensemble,
         term: Term,
         image: ClusterImage,
         writer: Writer,
@@ -105,23 +109,20 @@ class Leadership:
         self._pending.clear()
 
     def _send(self) -> None:
-        while self._queue and len(self._sending) < self._session.settings.in_flight and not self.ended:
+        while self._queue and len(self._sending) < self._session.in_flight and not self.ended:
             pending, operations = self._queue.popleft()
             mark = Write(layout.LAST_OFFSET, str(pending.stored.offset).encode(), self._next_version)
             self._next_version += 1
             # Tasks begin in the order they are made, and so do the requests.
-            task = asyncio.get_running_loop().create_task(self._store(pending, [mark, *operations]))
+            task = asyncio.get_running_loop().create_task(self._store(pending, mark, operations))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
-    async def _store(self, pending: _Pending, operations: list[Operation]) -> None:
+    async def _store(self, pending: _Pending, mark: Write, operations: list[Operation]) -> None:
         try:
-            await self._session.commit(operations, [(layout.CONTROLLER_EPOCH, self._term.epoch_version)])
+            await self._write(mark, operations)
         except Refused as refusal:
             self._fail(f"a write of the controller of epoch {self.epoch} was refused: {refusal}")
-            return
-        except Unreachable as problem:
-            self._fail(f"whether a write of the controller of epoch {self.epoch} is stored is not known: {problem}")
             return
         if self.ended:
             return
@@ -129,12 +130,43 @@ class Leadership:
         self._tell()
         asyncio.get_running_loop().call_soon(self._send)
 
+    async def _write(self, mark: Write, operations: list[Operation]) -> None:
+        """Until it is stored. Where the connection broke nobody knows whether it is: it is sent again, and the versions
+        tell. Raises Refused, also where the office ended first."""
+        lost: Unreachable | None = None
+        while not (lost and self.ended):
+            if lost is not None:
+                await asyncio.sleep(AGAIN_SECONDS)
+                if self._session.state is not Connection.CONNECTED:
+                    continue
+            try:
+                checks = [(layout.CONTROLLER_EPOCH, self._term.epoch_version)]
+                await self._session.commit([mark, *operations], checks)
+                return
+            except Unreachable as problem:
+                lost = problem
+            except Refused as refusal:
+                # In an office that is still this one, the mark was set by nobody else.
+                if lost is None or refusal.path != mark.path:
+                    raise
+                if await self._is_set(mark):
+                    return
+        raise Refused(f"its office ended before ({lost})", mark.path)
+
+    async def _is_set(self, mark: Write) -> bool:
+        try:
+            found = await self._session.get(mark.path)
+        except Unreachable:
+            return False
+        return found is not None and found.stat.version > mark.version
+
     def _tell(self) -> None:
         while self._pending and self._pending[0].left == 0 and not self.ended:
             pending = self._pending.popleft()
             self._told(pending.stored, pending.image)
 
     def _fail(self, why: str) -> None:
+        logger.warning("%s", why)
         if not self.ended:
             self.end()
             self._failed(why)

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Iterable
 
 from ottla.zookeeper import layout
-from ottla.zookeeper.session import Session
+from ottla.zookeeper.ports import Ensemble
 from ottla.zookeeper.translation import Znode
 
 
-async def load_tree(session: Session) -> dict[str, Znode]:
+async def load_tree(session: Ensemble) -> dict[str, Znode]:
     """Everything that a cluster's state is made of. Raises Unreachable, Refused, BadZnode."""
     folders = [
         layout.TOPICS,
@@ -33,7 +33,7 @@ async def load_tree(session: Session) -> dict[str, Znode]:
     return tree | await _read(session, states)
 
 
-async def _read(session: Session, paths: Iterable[str]) -> dict[str, Znode]:
+async def _read(session: Ensemble, paths: Iterable[str]) -> dict[str, Znode]:
     """Those of the paths that are there."""
     left = iter(paths)
     found: dict[str, Znode] = {}
@@ -44,5 +44,5 @@ async def _read(session: Session, paths: Iterable[str]) -> dict[str, Znode]:
             if znode is not None:
                 found[path] = Znode(znode.data, znode.stat.version)
 
-    await asyncio.gather(*(work() for _ in range(session.settings.in_flight)))
+    await asyncio.gather(*(work() for _ in range(session.in_flight)))
     return found

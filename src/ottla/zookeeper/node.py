@@ -31,8 +31,8 @@ from ottla.zookeeper.follower import Follower
 from ottla.zookeeper.layout import BadZnode, Chosen
 from ottla.zookeeper.leadership import PORTION_BYTES, Leadership, Term
 from ottla.zookeeper.loading import load_tree
+from ottla.zookeeper.ports import Connection, Ensemble, Refused, Unreachable
 from ottla.zookeeper.refusals import refused
-from ottla.zookeeper.session import Connection, Refused, Session, Unreachable
 from ottla.zookeeper.translation import Create, Loaded, Operation, Write, Writer, portions, read_tree
 from ottla.zookeeper.watching import Orders, Watching
 
@@ -65,7 +65,7 @@ class ZooKeeperNode:
     """See the module. `start` on the loop, then `stop`; the session is its own from there on."""
 
     def __init__(
-        self, place: Place, identity: Identity, session: Session, events: QuorumEvents, orders: Orders
+        self, place: Place, identity: Identity, session: Ensemble, events: QuorumEvents, orders: Orders
     ) -> None:
         self._place = place
         self._identity = identity
@@ -83,6 +83,10 @@ class ZooKeeperNode:
         self._clearing: asyncio.Task[None] | None = None
         self._look_again = asyncio.Event()
         self._lapse: asyncio.TimerHandle | None = None
+        self._heard: dict[int, float] = {}
+        """When each node last asked what was decided, while this node decides."""
+        self._counting: asyncio.TimerHandle | None = None
+        self._abstains_until = 0.0
         session.listen(self._connection_changed)
 
     # --- how it stands -----------------------------------------------------------------------------------------------
@@ -184,7 +188,7 @@ class ZooKeeperNode:
         elif state is Connection.SUSPENDED and self._leadership is not None:
             # Whether the session still lasts cannot be known after this time: another may lead by then.
             self._lapse = self._place.loop.call_later(
-                self._session.settings.session, self._resign, "ZooKeeper was not reached for as long as a session lasts"
+                self._session.session_seconds, self._resign, "ZooKeeper was not reached for as long as a session lasts"
             )
         self._look_again.set()
 
@@ -212,6 +216,7 @@ class ZooKeeperNode:
         if found is None:
             self._resign("/controller was removed")
             self._follow(None)
+            await self._abstain()
             await self._elect()
             return False
         if found.stat.owner != self._session.identity:
@@ -285,7 +290,7 @@ class ZooKeeperNode:
         await _create(session, layout.LAST_OFFSET, b"0")
         mark = await session.get(layout.LAST_OFFSET)
         if mark is None:
-            raise Refused(f"{layout.LAST_OFFSET} is gone", missing=True)
+            raise Refused("NoNode", layout.LAST_OFFSET, missing=True)
         tree = await load_tree(session)
         loaded = read_tree(tree, self._identity.cluster_id, self._new_ids())
         writer = Writer(tree, epoch)
@@ -305,11 +310,10 @@ class ZooKeeperNode:
         self._events.snapshot(loaded.facts, offset, epoch)
         self._events.leader_changed(self._identity.node_id, epoch)
         self._events.began_leading(epoch)
-        for broker in image.brokers.values():
-            if not broker.fenced and not self.is_present(broker.id, broker.epoch):
-                self._orders.broker_gone(broker.id, "its session with ZooKeeper ended before")
         if self._watching is watching:
             watching.start()
+            self._heard = dict.fromkeys(watching.present, self._place.loop.time())
+            self._count_later(self._look_for_absent)
 
     async def _complete(self, loaded: Loaded, writer: Writer, epoch_version: int) -> None:
         """Write what the tree lacks: ids of topics from before there were any, states of new partitions."""
@@ -331,11 +335,50 @@ class ZooKeeperNode:
         while True:
             yield self._place.world.random.identity()
 
+    # --- who follows -------------------------------------------------------------------------------------------------
+
+    def _count_later(self, first: Callable[[], None] | None = None) -> None:
+        self._counting = self._place.loop.call_later(self._session.session_seconds, self._count, first)
+
+    def _look_for_absent(self) -> None:
+        """Brokers that have not come back since this office began: their sessions ended before it."""
+        for broker in self.latest.brokers.values():
+            if not broker.fenced and not self.is_present(broker.id, broker.epoch):
+                self._orders.broker_gone(broker.id, "its session with ZooKeeper ended")
+
+    def _count(self, first: Callable[[], None] | None = None) -> None:
+        """A controller that most of the living brokers cannot reach makes room for one that they can."""
+        if self._leadership is None or self._watching is None:
+            return
+        if first is not None:
+            first()
+        now, patience = self._place.loop.time(), self._session.session_seconds
+        living = set(self._watching.present) | {self._identity.node_id}
+        for node_id in living:
+            self._heard.setdefault(node_id, now)
+        self._heard[self._identity.node_id] = now
+        reached = [node_id for node_id in living if now - self._heard[node_id] <= patience]
+        if 2 * len(reached) < len(living):
+            self._abstains_until = now + 2 * patience
+            self._resign(f"only {len(reached)} of {len(living)} brokers follow it")
+        else:
+            self._count_later()
+
+    async def _abstain(self) -> None:
+        """Leave the election to others for a while, unless none of them comes forward."""
+        pause = self._abstains_until - self._place.loop.time()
+        if pause > 0:
+            self._abstains_until = 0.0
+            try:
+                async with asyncio.timeout(pause):
+                    await self._look_again.wait()
+            except TimeoutError:
+                pass
+
     # --- the end of an office ----------------------------------------------------------------------------------------
 
     def _write_failed(self, why: str) -> None:
-        logger.warning("%s", why)
-        self._resign("it cannot write")
+        self._resign(why)
 
     def begin_anew(self, why: str) -> None:
         self._resign(why)
@@ -355,6 +398,8 @@ class ZooKeeperNode:
             return
         logger.warning("is no longer the controller of epoch %d: %s", leadership.epoch, why)
         leadership.end()
+        if self._counting is not None:
+            self._counting.cancel()
         if self._watching is not None:
             self._watching.stop()
             self._watching = None
@@ -390,6 +435,7 @@ class ZooKeeperNode:
 
     async def _answer(self, asked: Fetch | FetchSnapshot) -> tuple[Answer, bytes]:
         feed = self._feed
+        self._heard[asked.replica.node_id] = self._place.loop.time()
         error = self._why_not(asked, feed)
         if feed is None or error != ErrorCode.NONE:
             endpoint = self._identity.endpoint if feed is not None else None
@@ -413,7 +459,7 @@ class ZooKeeperNode:
         return ErrorCode.FENCED_LEADER_EPOCH if asked.epoch < self.epoch else ErrorCode.NONE
 
 
-async def _create(session: Session, path: str, data: bytes) -> None:
+async def _create(session: Ensemble, path: str, data: bytes) -> None:
     """It is there afterwards, whoever created it."""
     try:
         await session.create(path, data)

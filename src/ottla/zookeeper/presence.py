@@ -10,7 +10,7 @@ import logging
 from ottla.base.ports import Clock
 from ottla.zookeeper import layout
 from ottla.zookeeper.layout import BadZnode, Presence
-from ottla.zookeeper.session import Connection, Refused, Session
+from ottla.zookeeper.ports import Connection, Ensemble, Refused
 
 logger = logging.getLogger("ottla.zookeeper")
 
@@ -22,7 +22,7 @@ class Duplicate(Exception):
 class BrokerPresence:
     """See the module."""
 
-    def __init__(self, session: Session, broker_id: int, clock: Clock) -> None:
+    def __init__(self, session: Ensemble, broker_id: int, clock: Clock) -> None:
         self._session = session
         self._path = f"{layout.BROKER_IDS}/{broker_id}"
         self._broker_id = broker_id

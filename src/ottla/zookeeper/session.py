@@ -10,53 +10,15 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from enum import Enum
 from typing import Any, NamedTuple
 
 from ottla.base.settings.values import BrokerValues
+from ottla.zookeeper.ports import Connection, Found, Refused, Stat, Unreachable, Watch
 from ottla.zookeeper.translation import Create, Operation, Write
 
 logger = logging.getLogger("ottla.zookeeper")
 
 LONGEST_PAUSE = 1.0
-CLOSE_SECONDS = 5.0
-Watch = Callable[[], None]
-
-
-class Connection(Enum):
-    """How the session stands."""
-
-    CONNECTED = "connected"
-    SUSPENDED = "suspended"
-    """No server is reached; the session may live on or not."""
-    LOST = "lost"
-    """The ensemble has ended the session, and with it our ephemeral znodes."""
-
-
-class Unreachable(Exception):
-    """The ensemble did not answer; whether it did what was asked is not known."""
-
-
-class Refused(Exception):
-    """The ensemble said no: a version is another, a znode is there or not there."""
-
-    def __init__(self, reason: str, *, exists: bool = False, missing: bool = False) -> None:
-        super().__init__(reason)
-        self.exists = exists
-        self.missing = missing
-
-
-class Stat(NamedTuple):
-    """What ZooKeeper knows of a znode beside its data; `owner` is the session of an ephemeral one."""
-
-    version: int
-    owner: int
-    created_ms: int
-
-
-class Found(NamedTuple):
-    data: bytes
-    stat: Stat
 
 
 class Security(NamedTuple):
@@ -117,7 +79,7 @@ def _text(values: BrokerValues, name: str) -> str | None:
 
 
 class Session:
-    """See the module. `open` before the loop runs anything that asks, `close` at the end."""
+    """See the module, and `zookeeper.ports.Ensemble`. `open` comes first, `close` at the end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, settings: SessionSettings) -> None:
         # Only nodes that use ZooKeeper need its client.
@@ -186,12 +148,18 @@ class Session:
     # --- how it stands ---
 
     def listen(self, listener: Callable[[Connection], None]) -> None:
-        """Hear of every change of the connection, on the loop."""
         self._listeners.append(listener)
 
     @property
+    def session_seconds(self) -> float:
+        return self.settings.session
+
+    @property
+    def in_flight(self) -> int:
+        return self.settings.in_flight
+
+    @property
     def identity(self) -> int:
-        """The session's number, which owns its ephemeral znodes."""
         client_id = self._client.client_id
         return 0 if client_id is None else int(client_id[0])
 
@@ -215,37 +183,35 @@ class Session:
     # --- asking ---
 
     async def get(self, path: str, watch: Watch | None = None) -> Found | None:
-        """A znode, or None; the watch is set in both cases."""
         while True:
-            answer = await self._ask(self._client.get_async(path, watch=self._watching(watch)), missing_is_none=True)
+            answer = await self._ask(
+                path, self._client.get_async(path, watch=self._watching(watch)), missing_is_none=True
+            )
             if answer is not None:
                 return Found(answer[0] or b"", _stat(answer[1]))
             if watch is None:
                 return None
             # A watch on what is not there is set by asking whether it is.
-            if await self._ask(self._client.exists_async(path, watch=self._watching(watch))) is None:
+            if await self._ask(path, self._client.exists_async(path, watch=self._watching(watch))) is None:
                 return None
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Names, in order; none where the znode is not there."""
         asked = self._client.get_children_async(path, watch=self._watching(watch))
-        found = await self._ask(asked, missing_is_none=True)
+        found = await self._ask(path, asked, missing_is_none=True)
         return sorted(found or ())
 
     async def create(self, path: str, data: bytes, *, ephemeral: bool = False) -> None:
-        """A znode and the ones above it. Raises Refused where it is there."""
-        await self._ask(self._client.create_async(path, data, ephemeral=ephemeral, makepath=True))
+        await self._ask(path, self._client.create_async(path, data, ephemeral=ephemeral, makepath=True))
 
     async def write(self, path: str, data: bytes) -> None:
-        await self._ask(self._client.set_async(path, data))
+        await self._ask(path, self._client.set_async(path, data))
 
     async def remove(self, path: str, version: int = -1) -> None:
-        """It is gone afterwards, whoever removed it. Raises Refused where the version is another."""
-        await self._ask(self._client.delete_async(path, version=version), missing_is_none=True)
+        await self._ask(path, self._client.delete_async(path, version=version), missing_is_none=True)
 
     async def ensure(self, paths: Iterable[str]) -> None:
         for path in paths:
-            await self._ask(self._client.ensure_path_async(path))
+            await self._ask(path, self._client.ensure_path_async(path))
 
     async def commit(
         self,
@@ -254,10 +220,6 @@ class Session:
         *,
         ephemeral: Create | None = None,
     ) -> None:
-        """All of it or nothing, if the checked znodes have these versions. Raises Refused, Unreachable.
-
-        It is on its way when the first step of this coroutine was taken, so calls in a row are done in a row.
-        """
         transaction = self._client.transaction()
         for path, version in checks:
             transaction.check(path, version)
@@ -275,11 +237,13 @@ class Session:
         asked = [path for path, _ in checks]
         asked += [] if ephemeral is None else [ephemeral.path]
         asked += [operation.path for operation in operations]
-        for path, result in zip(asked, await self._ask(transaction.commit_async(), patient=True), strict=True):
+        for path, result in zip(
+            asked, await self._ask(asked[0], transaction.commit_async(), patient=True), strict=True
+        ):
             if isinstance(result, Exception) and not _is_bystander(result):
                 raise _refusal(result, path)
 
-    async def _ask(self, result: Any, *, missing_is_none: bool = False, patient: bool = False) -> Any:
+    async def _ask(self, path: str, result: Any, *, missing_is_none: bool = False, patient: bool = False) -> Any:
         """An answer. `patient` waits as long as the session takes to be lost."""
         from kazoo.exceptions import KazooException, NoNodeError
         from kazoo.handlers.threading import KazooTimeoutError
@@ -301,11 +265,11 @@ class Session:
         except NoNodeError as problem:
             if missing_is_none:
                 return None
-            raise _refusal(problem, "") from None
+            raise _refusal(problem, path) from None
         except (KazooException, KazooTimeoutError) as problem:
             if _is_loss(problem):
                 raise Unreachable(f"ZooKeeper: {_why(problem)}") from None
-            raise _refusal(problem, "") from None
+            raise _refusal(problem, path) from None
 
     def _watching(self, watch: Watch | None) -> Callable[[object], None] | None:
         return None if watch is None else lambda event: self._enter(watch)
@@ -347,7 +311,8 @@ def _refusal(problem: Exception, path: str) -> Exception:
     if _is_loss(problem):
         return Unreachable(f"ZooKeeper: {_why(problem)}")
     return Refused(
-        f"{_why(problem)} at {path}" if path else _why(problem),
+        _why(problem),
+        path,
         exists=isinstance(problem, NodeExistsError),
         missing=isinstance(problem, NoNodeError),
     )

@@ -15,7 +15,7 @@ from ottla.base.ports import Clock
 from ottla.metadata.image import ClusterImage
 from ottla.zookeeper import layout
 from ottla.zookeeper.layout import BadZnode
-from ottla.zookeeper.session import Refused, Session, Unreachable, Watch
+from ottla.zookeeper.ports import Ensemble, Refused, Unreachable, Watch
 
 logger = logging.getLogger("ottla.zookeeper")
 
@@ -67,7 +67,7 @@ class Office(Protocol):
 class Watching:
     """All watches of one office. `begin`, then `start`; `stop` at its end."""
 
-    def __init__(self, session: Session, orders: Orders, office: Office, clock: Clock) -> None:
+    def __init__(self, session: Ensemble, orders: Orders, office: Office, clock: Clock) -> None:
         self._session = session
         self._orders = orders
         self._office = office
