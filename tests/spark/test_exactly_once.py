@@ -9,12 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import ottla.blocking
 import support.committed
+from ottla.admin import FeatureChange
+from ottla.base.errors import ErrorCode
 from ottla.spark import sink, transactions
 from ottla.spark.journal import Superseded
 from ottla.spark.sink import ExactStreamWriter, Task, Written
 from ottla.spark.sink_options import parse_sink
-from support.brokers import Broker
+from support.brokers import Broker, broker_under_test
 from support.processes import until
 from support.topics import create_topic
 
@@ -67,6 +70,23 @@ class Run:
         self.commit(batch, self.tasks(batch, rows))
 
 
+@pytest.fixture(scope="module")
+def old_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One whose transactions are of the first generation."""
+    with broker_under_test(tmp_path_factory.mktemp("old") / "data") as running:
+        with ottla.blocking.Admin(bootstrap_servers=f"{running.host}:{running.port}") as admin:
+            outcome = admin.update_features({"transaction.version": 1}, FeatureChange.SAFE_DOWNGRADE)
+        assert outcome["transaction.version"].error == ErrorCode.NONE
+        yield running
+
+
+@pytest.fixture(params=["second protocol", "first protocol"])
+def broker(broker: Broker, request: pytest.FixtureRequest) -> Broker:
+    """Every story is told in both generations of Kafka's transactions."""
+    chosen: Broker = broker if request.param == "second protocol" else request.getfixturevalue("old_broker")
+    return chosen
+
+
 @pytest.fixture
 def run(broker: Broker) -> Callable[[str], Run]:
     def begin(topic: str) -> Run:
@@ -74,6 +94,14 @@ def run(broker: Broker) -> Callable[[str], Run]:
         return Run(broker, topic)
 
     return begin
+
+
+def test_a_transaction_is_of_the_generation_that_the_broker_speaks(
+    broker: Broker, run: Callable[[str], Run], request: pytest.FixtureRequest
+) -> None:
+    (message,) = run("sink-generation").tasks(0, [["a"]])
+    assert message.identity is not None
+    assert message.identity.second_protocol == (request.node.callspec.params["broker"] == "second protocol")
 
 
 def test_batches_are_committed_one_after_another(broker: Broker, run: Callable[[str], Run]) -> None:
