@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ottla.cli.record_types import DataType, decoder
+from ottla.cli.record_types import NAMES_OF_TYPES, DataType, decoder
 from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, Bootstrap, Seconds, with_cluster
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BEGINNING, END = "beginning", "end"
 RECORDS_AT_ONCE = 5000
+PLACES, FILTERS, LOOKS = "Where to begin and end", "Which records", "How they are printed"
 
 
 def consume(
@@ -35,62 +36,123 @@ def consume(
             metavar="WHERE",
             show_default=BEGINNING,
             help="beginning, end, an offset, -N for the last N, a time, or how long ago, as 15m.",
+            rich_help_panel=PLACES,
         ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", "-u", metavar="WHERE", help="End there, at the latest where the topic ends now."),
+        typer.Option(
+            "--until",
+            "-u",
+            metavar="WHERE",
+            help="End there, at the latest where the topic ends now.",
+            rich_help_panel=PLACES,
+        ),
     ] = None,
     until_end: Annotated[
-        bool, typer.Option("--until-end", "-e", help="End where the topic ended when this started; else follow it.")
+        bool,
+        typer.Option(
+            "--until-end",
+            "-e",
+            help="End where the topic ended when this started; else follow it.",
+            rich_help_panel=PLACES,
+        ),
     ] = False,
-    most: Annotated[int | None, typer.Option("--max", "-n", min=0, help="End after so many records.")] = None,
+    most: Annotated[
+        int | None,
+        typer.Option("--max", "-n", min=0, metavar="N", help="End after so many records.", rich_help_panel=PLACES),
+    ] = None,
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one; repeat for more.")
+        list[int] | None,
+        typer.Option(
+            "--partition", "-p", min=0, metavar="N", help="Only this one; repeat for more.", rich_help_panel=PLACES
+        ),
     ] = None,
     group: Annotated[
         str | None,
         typer.Option(
-            "--group", "-g", metavar="GROUP", help="Read as a member: go on where the group is, commit what was shown."
+            "--group",
+            "-g",
+            metavar="GROUP",
+            help="Read as a member: go on where the group is, commit what was shown.",
+            rich_help_panel=PLACES,
         ),
     ] = None,
     where_key: Annotated[
-        str | None, typer.Option("--where-key", metavar="TEXT", help="Only records with this key.")
+        str | None,
+        typer.Option("--where-key", metavar="TEXT", help="Only records with this key.", rich_help_panel=FILTERS),
     ] = None,
     where_header: Annotated[
         list[str] | None,
-        typer.Option("--where-header", metavar="NAME[=VALUE]", help="Only records with this header; repeat for more."),
+        typer.Option(
+            "--where-header",
+            metavar="NAME[=VALUE]",
+            help="Only records with this header; repeat for more.",
+            rich_help_panel=FILTERS,
+        ),
     ] = None,
     where: Annotated[
         str | None,
-        typer.Option("--where", "-w", metavar="EXPRESSION", help="Only records for which this Python is true."),
+        typer.Option(
+            "--where",
+            "-w",
+            metavar="EXPRESSION",
+            help="Only records for which this Python is true.",
+            rich_help_panel=FILTERS,
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a record.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Rows of all there is of a record, under a heading.")] = False,
-    raw: Annotated[bool, typer.Option("--raw", help="Values alone, nothing between them.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a record.", rich_help_panel=LOOKS)] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Rows of all there is of a record, under a heading.", rich_help_panel=LOOKS)
+    ] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Values alone, nothing between them.", rich_help_panel=LOOKS)
+    ] = False,
     template: Annotated[
         str | None,
         typer.Option(
-            "--format", "-F", metavar="TEXT", help="Own lines, as in '{partition}:{offset} {key} {value}\\n'."
+            "--format",
+            "-F",
+            metavar="TEXT",
+            help="Own lines, as in '{partition}:{offset} {key} {value}\\n'.",
+            rich_help_panel=LOOKS,
         ),
     ] = None,
-    keys: Annotated[bool, typer.Option("--keys", "-k", help="Show keys.")] = False,
-    headers: Annotated[bool, typer.Option("--headers", "-H", help="Show headers.")] = False,
-    timestamps: Annotated[bool, typer.Option("--timestamps", "-t", help="Show times.")] = False,
-    offsets: Annotated[bool, typer.Option("--offsets", "-o", help="Show partition:offset.")] = False,
+    keys: Annotated[bool, typer.Option("--keys", "-k", help="Show keys.", rich_help_panel=LOOKS)] = False,
+    headers: Annotated[bool, typer.Option("--headers", "-H", help="Show headers.", rich_help_panel=LOOKS)] = False,
+    timestamps: Annotated[bool, typer.Option("--timestamps", "-t", help="Show times.", rich_help_panel=LOOKS)] = False,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", "-o", help="Show partition:offset.", rich_help_panel=LOOKS)
+    ] = False,
     separator: Annotated[
-        str | None, typer.Option("--separator", metavar="TEXT", help="Between columns instead of a tab, or a comma.")
+        str | None,
+        typer.Option(
+            "--separator", metavar="TEXT", help="Between columns instead of a tab, or a comma.", rich_help_panel=LOOKS
+        ),
     ] = None,
-    delimiter: Annotated[str, typer.Option("--delimiter", "-D", metavar="TEXT", help="After each record.")] = "\\n",
+    delimiter: Annotated[
+        str, typer.Option("--delimiter", "-D", metavar="TEXT", help="After each record.", rich_help_panel=LOOKS)
+    ] = "\\n",
     null_value: Annotated[
         str | None,
         typer.Option(
-            "--null-value", metavar="TEXT", show_default="null", help="How a key or value that is null is written."
+            "--null-value",
+            metavar="TEXT",
+            show_default="null",
+            help="How a key or value that is null is written.",
+            rich_help_panel=LOOKS,
         ),
     ] = None,
-    key_type: Annotated[DataType, typer.Option("--key-type", help="What keys are.")] = DataType.TEXT,
-    value_type: Annotated[DataType, typer.Option("--value-type", help="What values are.")] = DataType.TEXT,
-    committed: Annotated[bool, typer.Option("--committed", help="Only records of committed transactions.")] = False,
+    key_type: Annotated[
+        DataType,
+        typer.Option("--key-type", metavar="TYPE", help=f"What keys are: {NAMES_OF_TYPES}.", rich_help_panel=LOOKS),
+    ] = DataType.TEXT,
+    value_type: Annotated[
+        DataType, typer.Option("--value-type", metavar="TYPE", help="What values are, likewise.", rich_help_panel=LOOKS)
+    ] = DataType.TEXT,
+    committed: Annotated[
+        bool, typer.Option("--committed", help="Only records of committed transactions.", rich_help_panel=PLACES)
+    ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", "-X", metavar="NAME=VALUE", help="A consumer setting by Kafka's name; repeat for more."),
@@ -101,22 +163,23 @@ def consume(
     """Print the records of topics, one a line. Follows the topics until Ctrl-C unless told where to end.
 
     \b
-    ottla consume orders                              all there is, and what comes
+    ottla consume orders                        all there is, and what comes
     ottla consume orders --until-end --keys
-    ottla consume orders --from end --max 1           the next one
-    ottla consume orders --from -10 -e                the last ten of each partition
+    ottla consume orders --from end --max 1     the next one
+    ottla consume orders --from -10 -e          the last ten of each partition
     ottla consume orders --from 2026-01-31T12:00 --until 2026-01-31T13:00 --json
-    ottla consume orders --group billing              shared with others, and remembered
+    ottla consume orders --group billing        shared with others, and remembered
     ottla consume orders -e --where-key ann --where-header source=web
     ottla consume orders -e --where "value['amount'] > 10 and time.hour < 8"
     ottla consume orders -e -F '{time} {key}={value}\\n'
     ottla consume '^order' -e --csv > orders.csv
 
     \b
-    --format fills in {topic} {partition} {offset} {timestamp} {time} {key} {value} {headers}
-             {header:NAME} {key_size} {value_size}
-    --where  sees topic partition offset timestamp time key value text headers raw_key raw_value,
-             and re json datetime timedelta UTC; value is what the JSON says where it is JSON
+    --format fills in {topic} {partition} {offset} {timestamp} {time} {key}
+             {value} {headers} {header:NAME} {key_size} {value_size}
+    --where  sees topic partition offset timestamp time key value text headers
+             raw_key raw_value, and re json datetime timedelta UTC;
+             value is what the JSON says, where it is JSON
     """
     from ottla.cli.reading import Showing, Wanted, read
     from ottla.cli.record_places import parse_where

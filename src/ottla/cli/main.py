@@ -29,10 +29,10 @@ COMMANDS = {
     "cluster": _Place("ottla.cli.cluster", "app", "Run a cluster on this machine; see how a cluster is."),
     "profile": _Place("ottla.cli.profile", "app", "Name clusters and their settings, to be chosen with --profile."),
     "demo": _Place("ottla.cli.demo", "demo", "Watch a cluster at work: a shop, a group, a crash and its healing."),
-    "topic": _Place("ottla.cli.topic", "app", "Create, list, describe, alter and delete topics."),
+    "topic": _Place("ottla.cli.topic", "app", "Create, list, describe, alter, delete topics; their offsets."),
     "partition": _Place("ottla.cli.partition", "app", "Elect leaders, move replicas, balance brokers."),
-    "produce": _Place("ottla.cli.produce", "produce", "Send lines or JSON objects to a topic."),
-    "consume": _Place("ottla.cli.consume", "consume", "Print the records of a topic."),
+    "produce": _Place("ottla.cli.produce", "produce", "Send lines, JSON objects, rows or files to a topic."),
+    "consume": _Place("ottla.cli.consume", "consume", "Print the records of topics, all or chosen ones."),
     "group": _Place("ottla.cli.group", "app", "List, describe, reset and delete consumer groups."),
     "config": _Place("ottla.cli.config", "app", "See and change settings of topics, brokers and groups."),
     "transaction": _Place("ottla.cli.transaction", "app", "List, describe, abort transactions; find what hangs."),
@@ -78,13 +78,14 @@ def _complete(command: Any) -> None:
     names = [parameter.name for parameter in command.params]
     if "bootstrap" in names:
         from ottla.cli.completion import offer_names
+        from ottla.cli.session import CLUSTER
 
-        command.params.insert(names.index("bootstrap") + 1, _profile_option())
+        command.params.insert(names.index("bootstrap") + 1, _profile_option(CLUSTER))
         offer_names(command)
     command.params.append(_debug_option(hidden=True))
 
 
-def _profile_option() -> TyperOption:
+def _profile_option(panel: str | None = None) -> TyperOption:
     from ottla.cli.completion import profile_names
 
     return TyperOption(
@@ -94,6 +95,7 @@ def _profile_option() -> TyperOption:
         expose_value=False,
         callback=_take_profile,
         autocompletion=profile_names,
+        rich_help_panel=panel,
         help="The cluster and settings that the config file has under this name.",
     )
 
@@ -166,8 +168,10 @@ def run() -> None:
             raise
         from ottla.cli.failures import Failure
 
-        if isinstance(problem, (Failure, OSError)):
+        if isinstance(problem, Failure):
             sentence = str(problem)
+        elif isinstance(problem, OSError):
+            sentence = f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem)
         else:
             sentence = (
                 f"{type(problem).__name__}: {problem} (a fault of this program; run 'ottla --debug …' for details)"

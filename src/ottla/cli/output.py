@@ -103,10 +103,16 @@ def progress(what: str, total: int | None, unit: str = "") -> Iterator[Advance]:
 
 
 def show_json(content: Any) -> None:
-    """Print a JSON document."""
+    """Print a JSON document, in colours for people."""
     import json
 
-    say(json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+    text = json.dumps(content, ensure_ascii=False, indent=2)
+    if not sys.stdout.isatty():
+        say(text + "\n")
+        return
+    from rich.console import Console
+
+    Console().print_json(text)
 
 
 def say(text: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.record_types import DataType, encoder
+from ottla.cli.record_types import NAMES_OF_TYPES, DataType, encoder
 from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, Bootstrap, Seconds, with_cluster
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ LINGER = 5
 CREATION_SECONDS = 5.0
 """How long a topic that the broker may create by itself is waited for."""
 STANDARD_INPUT = "-"
+INPUT, RECORDS, DELIVERY = "What is read", "What is sent", "How it is sent"
 
 
 class CompressionName(StrEnum):
@@ -45,64 +46,137 @@ def produce(
         list[str] | None, typer.Argument(metavar="FILE…", help="What to send; standard input without any, or for -.")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Lines are objects with key, value, headers and timestamp.")
+        bool,
+        typer.Option("--json", help="Lines are objects with key, value, headers and timestamp.", rich_help_panel=INPUT),
     ] = False,
     as_csv: Annotated[
-        bool, typer.Option("--csv", help="Rows under a heading: key, value, headers, timestamp, or what you have.")
+        bool,
+        typer.Option(
+            "--csv",
+            help="Rows under a heading: key, value, headers, timestamp, or what you have.",
+            rich_help_panel=INPUT,
+        ),
     ] = False,
-    raw: Annotated[bool, typer.Option("--raw", help="Each file, or all of standard input, is one value.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Each file, or all of standard input, is one value.", rich_help_panel=INPUT)
+    ] = False,
     key_separator: Annotated[
         str | None,
-        typer.Option("--key-separator", "-K", metavar="TEXT", help="What stands between key and value in a line."),
+        typer.Option(
+            "--key-separator",
+            "-K",
+            metavar="TEXT",
+            help="What stands between key and value in a line.",
+            rich_help_panel=INPUT,
+        ),
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", "-k", metavar="TEXT", help="The key of records that bring none.")
+        str | None,
+        typer.Option(
+            "--key", "-k", metavar="TEXT", help="The key of records that bring none.", rich_help_panel=RECORDS
+        ),
     ] = None,
     key_column: Annotated[
-        str | None, typer.Option("--key-column", metavar="NAME", help="With --csv: the column that is the key.")
+        str | None,
+        typer.Option(
+            "--key-column", metavar="NAME", help="With --csv: the column that is the key.", rich_help_panel=INPUT
+        ),
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for every record; repeat for more."),
+        typer.Option(
+            "--header",
+            "-H",
+            metavar="NAME=VALUE",
+            help="A header for every record; repeat for more.",
+            rich_help_panel=RECORDS,
+        ),
     ] = None,
     timestamp: Annotated[
-        str | None, typer.Option("--timestamp", "-t", metavar="TIME", help="The time of records that bring none.")
+        str | None,
+        typer.Option(
+            "--timestamp", "-t", metavar="TIME", help="The time of records that bring none.", rich_help_panel=RECORDS
+        ),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="Send all to this one; else the key decides.")
+        int | None,
+        typer.Option(
+            "--partition",
+            "-p",
+            min=0,
+            metavar="N",
+            help="Send all to this one; else the key decides.",
+            rich_help_panel=RECORDS,
+        ),
     ] = None,
     null_value: Annotated[
-        str | None, typer.Option("--null-value", metavar="TEXT", help="A value written like this is sent as null.")
+        str | None,
+        typer.Option(
+            "--null-value", metavar="TEXT", help="A value written like this is sent as null.", rich_help_panel=INPUT
+        ),
     ] = None,
     delimiter: Annotated[
-        str | None, typer.Option("--delimiter", "-D", metavar="TEXT", help="Between records instead of a line feed.")
+        str | None,
+        typer.Option(
+            "--delimiter", "-D", metavar="TEXT", help="Between records instead of a line feed.", rich_help_panel=INPUT
+        ),
     ] = None,
     separator: Annotated[
-        str, typer.Option("--separator", metavar="CHARACTER", help="With --csv: between cells.")
+        str, typer.Option("--separator", metavar="CHARACTER", help="With --csv: between cells.", rich_help_panel=INPUT)
     ] = ",",
-    key_type: Annotated[DataType, typer.Option("--key-type", help="What keys are sent as.")] = DataType.TEXT,
-    value_type: Annotated[DataType, typer.Option("--value-type", help="What values are sent as.")] = DataType.TEXT,
+    key_type: Annotated[
+        DataType,
+        typer.Option(
+            "--key-type", metavar="TYPE", help=f"What keys are sent as: {NAMES_OF_TYPES}.", rich_help_panel=RECORDS
+        ),
+    ] = DataType.TEXT,
+    value_type: Annotated[
+        DataType,
+        typer.Option(
+            "--value-type", metavar="TYPE", help="What values are sent as, likewise.", rich_help_panel=RECORDS
+        ),
+    ] = DataType.TEXT,
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, metavar="N", help="At most so many records a second.")
+        float | None,
+        typer.Option(
+            "--rate", min=0.001, metavar="N", help="At most so many records a second.", rich_help_panel=DELIVERY
+        ),
     ] = None,
     compression: Annotated[
-        CompressionName | None, typer.Option("--compression", "-z", help="How batches are compressed.")
+        CompressionName | None,
+        typer.Option("--compression", "-z", help="How batches are compressed.", rich_help_panel=DELIVERY),
     ] = None,
     acks: Annotated[
         Acks | None,
-        typer.Option("--acks", show_default="all", help="Who must have a record before it counts as sent."),
+        typer.Option(
+            "--acks",
+            show_default="all",
+            help="Who must have a record before it counts as sent.",
+            rich_help_panel=DELIVERY,
+        ),
     ] = None,
     idempotent: Annotated[
-        bool, typer.Option("--idempotent/--no-idempotent", help="With acks=all: a repetition leaves no duplicate.")
+        bool,
+        typer.Option(
+            "--idempotent/--no-idempotent",
+            help="With acks=all: a repetition leaves no duplicate.",
+            rich_help_panel=DELIVERY,
+        ),
     ] = True,
     transactional_id: Annotated[
         str | None,
         typer.Option(
-            "--transactional-id", metavar="ID", help="All in one transaction: everything arrives, or nothing."
+            "--transactional-id",
+            metavar="ID",
+            help="All in one transaction: everything arrives, or nothing.",
+            rich_help_panel=DELIVERY,
         ),
     ] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out lines that cannot be sent, and say how many.")
+        bool,
+        typer.Option(
+            "--skip-bad", help="Leave out lines that cannot be sent, and say how many.", rich_help_panel=INPUT
+        ),
     ] = False,
     report: Annotated[
         bool, typer.Option("--report", help="Print where each record is, one JSON object a line.")
@@ -120,7 +194,7 @@ def produce(
     \b
     echo 'hello' | ottla produce orders
     ottla produce orders --key-separator : < orders.txt
-    ottla produce users -K = --null-value ''              (ann= deletes ann)
+    ottla produce users -K = --null-value ''          (ann= deletes ann)
     ottla produce orders --csv --key-column customer orders.csv
     ottla produce pictures --raw --key cat -H type=png cat.png
     ottla consume orders -e --json | ottla produce copy --json -z zstd

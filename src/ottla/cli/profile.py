@@ -63,6 +63,7 @@ def set_settings(
     assignments: Annotated[
         list[str], typer.Argument(metavar="SETTING=VALUE…", help="Client settings by Kafka's names; no value: removed.")
     ],
+    as_json: AsJson = False,
 ) -> None:
     """Make or change a profile in the config file; what else is written there stays.
 
@@ -75,11 +76,11 @@ def set_settings(
     from ottla.cli.topic import parse_settings
 
     path = _change(lambda text: with_settings(text, name, parse_settings(assignments, "SETTING=VALUE")))
-    say(f"profile {name!r} is in {path}\n")
+    _tell(f"profile {name!r} is in {path}", {"name": name, "file": str(path)}, as_json)
 
 
 @app.command()
-def use(name: Name) -> None:
+def use(name: Name, as_json: AsJson = False) -> None:
     """Make a profile the default: the one that holds where neither brokers nor a profile are named.
 
     \b
@@ -89,12 +90,12 @@ def use(name: Name) -> None:
     from ottla.cli.profiles import read_profiles, settings_of
 
     settings_of(read_profiles(), name)
-    _change(lambda text: with_default(text, name))
-    say(f"{name!r} is the default profile\n")
+    path = _change(lambda text: with_default(text, name))
+    _tell(f"{name!r} is the default profile", {"default": name, "file": str(path)}, as_json)
 
 
 @app.command()
-def delete(name: Name) -> None:
+def delete(name: Name, as_json: AsJson = False) -> None:
     """Take a profile out of the config file.
 
     \b
@@ -105,7 +106,14 @@ def delete(name: Name) -> None:
 
     settings_of(read_profiles(), name)
     path = _change(lambda text: without_profile(text, name))
-    say(f"profile {name!r} is no longer in {path}\n")
+    _tell(f"profile {name!r} is no longer in {path}", {"deleted": name, "file": str(path)}, as_json)
+
+
+def _tell(sentence: str, content: Mapping[str, str], as_json: bool) -> None:
+    if as_json:
+        show_json(content)
+    else:
+        say(sentence + "\n")
 
 
 def _change(edit: Callable[[str], str]) -> Path:

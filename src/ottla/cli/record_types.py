@@ -27,6 +27,8 @@ class DataType(StrEnum):
     BASE64 = "base64"
 
 
+NAMES_OF_TYPES = ", ".join(DataType)
+
 _WHOLE = {
     DataType.SHORT: struct.Struct(">h"),
     DataType.INTEGER: struct.Struct(">i"),

@@ -21,6 +21,8 @@ T = TypeVar("T")
 DEFAULT_BOOTSTRAP = "localhost:9092"
 DEFAULT_SECONDS = 15.0
 CLIENT_ID = "ottla-cli"
+CLUSTER = "Which cluster"
+"""The part of a command's help about this."""
 
 
 def _is_default(context: typer.Context, parameter: typer.CallbackParam) -> bool:
@@ -55,6 +57,7 @@ Bootstrap: TypeAlias = Annotated[
         envvar="OTTLA_BOOTSTRAP",
         metavar="HOST:PORT,…",
         help="Brokers to ask first; any will do.",
+        rich_help_panel=CLUSTER,
         callback=_brokers,
     ),
 ]
@@ -65,6 +68,7 @@ Seconds: TypeAlias = Annotated[
         min=0.1,
         metavar="SECONDS",
         help="How long the cluster may take to answer.",
+        rich_help_panel=CLUSTER,
         callback=_patience,
     ),
 ]

@@ -38,11 +38,18 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only let the cluster ch
 def create(
     names: Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Names of new topics, all made alike.")],
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="How many partitions; else the broker's default.")
+        int | None,
+        typer.Option("--partitions", "-p", min=1, metavar="N", help="How many partitions; else the broker's default."),
     ] = None,
     replication_factor: Annotated[
         int | None,
-        typer.Option("--replication-factor", "-r", min=1, help="Copies of each partition; else the broker's default."),
+        typer.Option(
+            "--replication-factor",
+            "-r",
+            min=1,
+            metavar="N",
+            help="Copies of each partition; else the broker's default.",
+        ),
     ] = None,
     assignment: Annotated[
         list[str] | None,
@@ -63,9 +70,9 @@ def create(
 
     \b
     ottla topic create orders --partitions 6
-    ottla topic create state -p 1 -c cleanup.policy=compact -c segment.bytes=1048576
+    ottla topic create state -p 1 -c cleanup.policy=compact -c segment.ms=60000
     ottla topic create orders payments clicks -p 3 -r 3 --if-not-exists
-    ottla topic create pinned --replicas 1,2 --replicas 2,3       (two partitions, where they shall be)
+    ottla topic create pinned --replicas 1,2 --replicas 2,3     (two partitions)
     """
     from ottla.base.errors import ErrorCode
     from ottla.cli.outcomes import require
@@ -179,7 +186,8 @@ def describe(
 def alter(
     name: Name,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="How many partitions there shall be in all.")
+        int | None,
+        typer.Option("--partitions", "-p", min=1, metavar="N", help="How many partitions there shall be in all."),
     ] = None,
     config: Settings = None,
     delete_config: Annotated[

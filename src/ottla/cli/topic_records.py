@@ -46,9 +46,9 @@ def offsets(
 
     \b
     ottla topic offsets orders payments:0
-    ottla topic offsets orders --at 2026-01-31T12:00       the first record of that time or later
-    ottla topic offsets orders --at 15m                    of fifteen minutes ago
-    ottla topic offsets orders --at max-timestamp          the record with the largest timestamp
+    ottla topic offsets orders --at 2026-01-31T12:00   first of that time or later
+    ottla topic offsets orders --at 15m                of fifteen minutes ago
+    ottla topic offsets orders --at max-timestamp      the latest by its timestamp
     """
     from ottla.cli.topic_views import found_json, found_table, reach_json, reach_table
 
@@ -91,9 +91,9 @@ def delete_records(
     """Delete the oldest records of partitions, for good: all before an offset or a moment.
 
     \b
-    ottla topic delete-records orders --before end --dry-run      all there is: what would it be?
+    ottla topic delete-records orders --before end --dry-run    how much is all?
     ottla topic delete-records orders:0,1 --before 5000
-    ottla topic delete-records orders --before 7d                 what is older than a week
+    ottla topic delete-records orders --before 7d        older than a week
     ottla topic delete-records --from-file offsets.json
     """
     from ottla.cli.outcomes import require
