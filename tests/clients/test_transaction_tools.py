@@ -6,23 +6,20 @@ A JVM takes a second to start, so each test is a walk through several calls.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
 
 from confluent_kafka import Producer
 
 from support import java
-from support.batches import Rec, batch
+from support.batches import Rec
 from support.brokers import Broker
+from support.hanging import hang
 from support.processes import until
 from support.raw import RawConnection
 from support.topics import create_topic, fill, values_of
 
 SECONDS = 30.0
-TRANSACTIONAL = 16
-AN_HOUR_AGO = int(time.time() * 1000) - 3_600_000
 StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]
 
 
@@ -81,24 +78,6 @@ def test_an_open_transaction_is_ended_by_force(broker: Broker, topic: str) -> No
     transactions(broker, "forceTerminateTransaction", "--transactionalId", topic)
     until(lambda: last_stable_offset(broker, topic) == 2, "the end of the transaction", SECONDS)
     del producer
-
-
-def hang(broker: Broker, topic: str) -> int:
-    """Write to a transaction that no coordinator knows, as clients could before brokers asked it; the producer's id."""
-    with RawConnection(broker.host, broker.port) as connection:
-
-        def given() -> list[int]:
-            answer = connection.ask("init_producer_id", 4, transactional_id=None, producer_id=-1, producer_epoch=-1)
-            return [answer["producer_id"]] if answer["error_code"] == "none" else []
-
-        (identifier,) = until(given, "a producer id", SECONDS)
-        records = [Rec(b"hanging", timestamp=AN_HOUR_AGO)]
-        data = batch(records, producer_id=identifier, producer_epoch=0, base_sequence=0, flags=TRANSACTIONAL)
-        rows: list[dict[str, Any]] = [{"name": topic, "partition_data": [{"index": 0, "records": data}]}]
-        answer = connection.ask("produce", 9, transactional_id="forgotten", acks=-1, timeout=10_000, topic_data=rows)
-        outcome = answer["responses"][0]["partition_responses"][0]
-        assert outcome["error_code"] == "none", outcome
-        return identifier
 
 
 def test_a_hanging_transaction_is_found_and_aborted(start_broker: StartBroker, topic: str) -> None:
