@@ -52,6 +52,10 @@ class HttpServer:
         self._server = await loop.create_server(lambda: _Asking(self._answers, self._asking), host or None, port)
         return int(self._server.sockets[0].getsockname()[1])
 
+    @property
+    def connections(self) -> int:
+        return len(self._asking)
+
     def stop(self) -> None:
         if self._server is not None:
             self._server.close()

@@ -171,9 +171,7 @@ COMMITTED_OFFSET = _gauge(
     f"{_CONTROLLER}lastcommittedrecordoffset", "The last metadata that is agreed on, as known here."
 )
 BROKERS = _gauge("kafka_brokers", "Brokers that serve, as the active controller counts them; told by it alone.")
-ELECTIONS = _counter(
-    "kafka_controller_controllerstats_leaderelections_total", "Partitions that got another leader from this controller."
-)
+ELECTIONS = _counter("ottla_controller_elections_total", "Partitions that got another leader from this controller.")
 UNCLEAN_ELECTIONS = _counter(
     "kafka_controller_controllerstats_uncleanleaderelections_total", "Of those, elections that may have lost records."
 )
