@@ -7,7 +7,8 @@ nothing of them. A query tells that it has come to a place by a file QUERY.BATCH
 Places, each with the batch in which it is met, once: `before-decision` (every row is written, nothing is decided),
 `after-decision` (no transaction is ended), `between-ends` (one is ended): there the query stands still, until the test
 kills it; `hold` stands still before the decision until the test makes the file QUERY.go; at `worker` a Python worker of
-the executor kills itself when its rows are written.
+the executor kills itself when its rows are written; at `executor` a task stands still when its rows are written. The
+files hold the process id of whoever came to the place.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class Script(NamedTuple):
         return "" if self._file(batch, place).exists() else place
 
     def reach(self, batch: int, place: str) -> None:
-        self._file(batch, place).touch()
+        written = self._file(batch, f"{place}.writing")
+        written.write_text(str(os.getpid()))
+        written.rename(self._file(batch, place))
 
     def stand(self, batch: int, place: str) -> None:
         """Go no further, until the test lets the query go on."""
@@ -76,9 +79,12 @@ class Watched(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         assert context is not None
         batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
-        if self._script.place(batch) == "worker" and context.partitionId() == 0:
-            self._script.reach(batch, "worker")
+        place = self._script.place(batch) if context.partitionId() == 0 else ""
+        if place == "worker":
+            self._script.reach(batch, place)
             os.kill(os.getpid(), signal.SIGKILL)
+        elif place == "executor":
+            self._script.stand(batch, place)
         return message
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 — Spark's name

@@ -10,17 +10,21 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from support.processes import until
+import pyspark
+
+from support.processes import free_port, until
 
 DRIVER = Path(__file__).parents[1] / "spark" / "driver.py"
+START_SECONDS = 60.0
 END_SECONDS = 240.0
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A virtual machine that lives for seconds is not worth its best compiler."""
@@ -77,6 +81,11 @@ class Program:
             )
 
     @property
+    def pid(self) -> int:
+        """Also the session's, of every process it started."""
+        return self._process.pid
+
+    @property
     def said(self) -> str:
         return self._log.read_text(errors="replace")
 
@@ -113,10 +122,10 @@ class Program:
             for pid in living:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            self._process.poll()
             return not living
 
         until(gone, "every process of the program is gone", 60.0)
+        self._process.wait()
 
     def __enter__(self) -> Self:
         return self
@@ -129,6 +138,52 @@ def driver(plan: Plan, file: Path) -> Program:
     """A run of the driver; what it says is kept beside the plan."""
     plan.write(file)
     return Program([sys.executable, str(DRIVER), str(file)], file.with_suffix(".log"))
+
+
+class Standalone:
+    """A Spark cluster of a master and workers, each with the executors that it starts. A context manager."""
+
+    def __init__(self, folder: Path, workers: int = 2) -> None:
+        port = free_port()
+        self.url = f"spark://127.0.0.1:{port}"
+        self._folder = folder
+        folder.mkdir()
+        self._stack = ExitStack()
+        deploy = "org.apache.spark.deploy"
+        self._start("master", f"{deploy}.master.Master", "--port", str(port))
+        until(lambda: _listens(port), "Spark's master listens", START_SECONDS)
+        self.workers = {
+            number: self._start(
+                f"worker-{number}", f"{deploy}.worker.Worker", "--cores", "2", "--memory", "1g",
+                "--work-dir", str(self.work(number)), self.url,
+            )
+            for number in range(1, workers + 1)
+        }  # fmt: skip
+
+    def work(self, number: int) -> Path:
+        """Where a worker keeps a folder for every application that it runs executors of."""
+        return self._folder / f"work-{number}"
+
+    def worker_of(self, pid: int) -> int:
+        """Which worker's executor a process belongs to."""
+        session = os.getsid(pid)
+        return next(number for number, program in self.workers.items() if program.pid == session)
+
+    def _start(self, name: str, role: str, *arguments: str) -> Program:
+        program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+        command = [program, role, "--host", "127.0.0.1", "--webui-port", "0", *arguments]
+        return self._stack.enter_context(Program(command, self._folder / f"{name}.log"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _session(leader: int) -> list[int]:
