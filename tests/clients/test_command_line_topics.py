@@ -222,3 +222,17 @@ def test_a_record_the_topic_does_not_take_is_named_with_its_reason(ottla: Ottla,
     many = b"".join(b"k%d:%d\n" % (number, number) for number in range(500))
     ottla("produce", topic, "-K", ":", stdin=many)
     assert len(ottla.lines("consume", topic, "-e")) == 500
+
+
+def test_the_shell_offers_topics_and_groups_of_the_cluster_that_is_meant(ottla: Ottla, made: str) -> None:
+    ottla("consume", made, "--group", made, "--until-end")
+
+    def offered(line: str) -> list[str]:
+        asked = {"_OTTLA_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+        return Ottla(ottla.environment["OTTLA_BOOTSTRAP"], asked).lines()
+
+    start = made[:-4]
+    # a busy machine may take longer than somebody who pressed TAB is kept waiting: then nothing is offered
+    until(lambda: offered(f"ottla topic describe {start}") == [made], "the topic is offered")
+    until(lambda: offered(f"ottla consume x --group {start}") == [made], "the group is offered")
+    until(lambda: offered(f"ottla group describe {start}") == [made], "the group is offered")

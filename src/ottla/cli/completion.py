@@ -17,9 +17,9 @@ SECONDS = 1.0
 
 
 def offer_names(command: Any) -> None:
-    """Let the shell offer names wherever a command asks for a TOPIC or a GROUP, by that very word in its help."""
+    """Let the shell offer names wherever a command asks for a TOPIC, GROUP or PROFILE, by that word in its help."""
     for parameter in command.params:
-        for word, names in (("TOPIC", topic_names), ("GROUP", group_names)):
+        for word, names in (("TOPIC", topic_names), ("GROUP", group_names), ("PROFILE", profile_names)):
             if (parameter.metavar or "").startswith(word):
                 parameter._custom_shell_complete = names  # what `autocompletion` would have set
 
@@ -47,7 +47,7 @@ def group_names(context: typer.Context, _parameter: Any, incomplete: str) -> lis
     return _offered(context, incomplete, work)
 
 
-def profile_names(incomplete: str) -> list[str]:
+def profile_names(_context: typer.Context, _parameter: Any, incomplete: str) -> list[str]:
     """The profiles that begin so."""
     from ottla.cli.failures import Failure
     from ottla.cli.profiles import read_profiles

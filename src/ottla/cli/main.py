@@ -13,6 +13,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 DEBUG = "OTTLA_DEBUG"
+COMPLETING = "_OTTLA_COMPLETE"
+"""Set by the shell that wants to know what may follow."""
 
 
 class _Place(NamedTuple):
@@ -77,24 +79,23 @@ def _complete(command: Any) -> None:
     """Give a command the options that all have: --profile beside --bootstrap, and --debug, also behind the verb."""
     names = [parameter.name for parameter in command.params]
     if "bootstrap" in names:
-        from ottla.cli.completion import offer_names
         from ottla.cli.session import CLUSTER
 
         command.params.insert(names.index("bootstrap") + 1, _profile_option(CLUSTER))
+    if COMPLETING in os.environ:
+        from ottla.cli.completion import offer_names
+
         offer_names(command)
     command.params.append(_debug_option(hidden=True))
 
 
 def _profile_option(panel: str | None = None) -> TyperOption:
-    from ottla.cli.completion import profile_names
-
     return TyperOption(
         param_decls=["--profile"],
-        metavar="NAME",
+        metavar="PROFILE",
         is_eager=True,
         expose_value=False,
         callback=_take_profile,
-        autocompletion=profile_names,
         rich_help_panel=panel,
         help="The cluster and settings that the config file has under this name.",
     )

@@ -10,13 +10,12 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.completion import profile_names
 from ottla.cli.output import Column, Table, say, show, show_json
 from ottla.cli.session import AsJson
 
 app = typer.Typer(help="Name clusters and their settings, to be chosen with --profile.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The profile.", autocompletion=profile_names)]
+Name = Annotated[str, typer.Argument(metavar="PROFILE", help="The profile's name.")]
 
 
 @app.command("list")

@@ -1,8 +1,74 @@
-"""Tables line up and sizes read well."""
+"""Tables line up, sizes read well, and only a terminal gets colours and bars."""
+
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from unittest import mock
 
 import pytest
 
-from ottla.cli.output import Column, Table, plain, size_text
+from ottla.cli.output import Column, Table, plain, progress, show, show_json, size_text
+
+STATES = Table([Column("TOPIC"), Column("STATE", good=frozenset({"ok"}))], [["a", "ok"], ["b", "1 without leader"]])
+
+
+class Terminal(io.StringIO):
+    """A standard output at which somebody sits."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@contextmanager
+def terminal() -> Iterator[Terminal]:
+    """Somebody at a terminal who takes colours."""
+    seen = Terminal()
+    unwanted = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+    environment = {name: value for name, value in os.environ.items() if name not in unwanted}
+    environment |= {"TERM": "xterm-256color", "COLUMNS": "80"}
+    with mock.patch.dict(os.environ, environment, clear=True), redirect_stdout(seen), redirect_stderr(seen):
+        yield seen
+
+
+def test_a_terminal_gets_a_ruled_table_with_trouble_in_red() -> None:
+    with terminal() as seen:
+        show(STATES)
+    assert "\x1b[32mok" in seen.getvalue()
+    assert "\x1b[1;31m1 without leader" in seen.getvalue()
+    assert "─" in seen.getvalue()
+
+
+def test_colours_go_when_they_are_not_wanted() -> None:
+    with terminal() as seen, mock.patch.dict(os.environ, {"NO_COLOR": "1"}):
+        show(STATES)
+    assert "1 without leader" in seen.getvalue()
+    assert "\x1b[32m" not in seen.getvalue()
+    assert "31m" not in seen.getvalue()
+
+
+def test_json_is_coloured_for_people_and_plain_for_programs() -> None:
+    with terminal() as seen:
+        show_json({"a": 1})
+    assert "\x1b[" in seen.getvalue()
+    with redirect_stdout(io.StringIO()) as pipe:
+        show_json({"a": 1})
+    assert json.loads(pipe.getvalue()) == {"a": 1}
+
+
+@pytest.mark.parametrize(("total", "unit"), [(200, "B"), (200, "records"), (None, "B")])
+def test_long_work_has_a_bar_on_a_terminal(total: int | None, unit: str) -> None:
+    with terminal() as seen, progress("sending", total, unit) as advance:
+        advance(200)
+    assert "sending" in seen.getvalue()
+    assert "200" in seen.getvalue()
+
+
+def test_programs_see_no_bar() -> None:
+    with redirect_stderr(io.StringIO()) as pipe, progress("sending", 10) as advance:
+        advance(10)
+    assert pipe.getvalue() == ""
 
 
 def test_text_is_aligned_left_and_numbers_right_without_trailing_blanks() -> None:
