@@ -124,8 +124,8 @@ def _headers(record: Shown) -> str:
 
 def _row(cells: Sequence[str], separator: str) -> bytes:
     out = StringIO(newline="")
-    csv.writer(out, delimiter=separator, lineterminator="\n").writerow(cells)
-    return _bytes(out.getvalue())
+    csv.writer(out, delimiter=separator, lineterminator="\r\n").writerow(cells)  # so that it quotes both of them
+    return _bytes(out.getvalue()[:-2] + "\n")
 
 
 def _text(data: bytes) -> str:
