@@ -198,6 +198,8 @@ def test_reading_ends_at_an_offset_or_a_time(ottla: Ottla, made: str) -> None:
     assert ottla.lines("consume", made, "--from", "@2000", "--until", "@4000") == ["2", "3"]
     assert ottla.lines("consume", made, "--until", "-1") == ["1", "2", "3", "4"]
     assert ottla.lines("consume", made, "--until", "1h") == ["1", "2", "3", "4", "5"]
+    idle = ("consume", made, "--from", "4", "-p", "0", "--idle", "0.5")  # a slow machine may be idle before the first
+    until(lambda: ottla.lines(*idle) == ["5"], "the record, and then nothing for a while")
 
 
 def test_several_topics_are_read_by_name_or_pattern(ottla: Ottla, made: str) -> None:

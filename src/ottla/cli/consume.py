@@ -62,6 +62,16 @@ def consume(
         int | None,
         typer.Option("--max", "-n", min=0, metavar="N", help="End after so many records.", rich_help_panel=PLACES),
     ] = None,
+    idle: Annotated[
+        float | None,
+        typer.Option(
+            "--idle",
+            min=0.0,
+            metavar="SECONDS",
+            help="End when nothing came for so long.",
+            rich_help_panel=PLACES,
+        ),
+    ] = None,
     partition: Annotated[
         list[int] | None,
         typer.Option(
@@ -195,7 +205,7 @@ def consume(
     end = None if last is None else parse_where(last, "--until")
     if group is not None:
         _check_group(start, partition)
-    wanted = Wanted(topics, partition or (), begin, end, most, group is not None)
+    wanted = Wanted(topics, partition or (), begin, end, most, group is not None, idle)
     showing = Showing(decoder(key_type), decoder(value_type), keep, printer)
     chosen = _settings(bootstrap, seconds, begin, group, committed, settings)
 

@@ -41,6 +41,8 @@ class Wanted(NamedTuple):
     end: Where | None
     most: int | None
     grouped: bool
+    idle: float | None = None
+    """Seconds without a record after which reading ends, too."""
 
 
 class Showing(NamedTuple):
@@ -93,12 +95,19 @@ class _Run:
         out = sys.stdout.buffer
         at_once = self._consumer.settings.integer("max.poll.records")
         timeout = POLL_SECONDS if end is None else UNTIL_END_SECONDS
+        idle, heard = self._wanted.idle, monotonic()
+        if idle is not None:
+            timeout = min(timeout, idle)
         try:
             while self._left is None or self._left > 0:
                 if end is not None and await end.passed():
                     return
                 few = self._left is not None and self._showing.keep is None
                 records = await self._consumer.poll(timeout, min(self._left or at_once, at_once) if few else at_once)
+                if records:
+                    heard = monotonic()
+                elif idle is not None and monotonic() - heard >= idle:
+                    return
                 passed: dict[TopicPartition, int] = {}
                 for (topic, number), group in groupby(records, key=lambda record: record[:2]):
                     place = TopicPartition(topic, number)

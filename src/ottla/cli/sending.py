@@ -79,6 +79,8 @@ class Job:
     async def _send_all(self, producer: Producer) -> None:
         files = self._wanted.files
         total = _total_size(files)
+        if self._wanted.show_progress and _typed(files) and sys.stderr.isatty():
+            print("type a record a line; Ctrl-D ends", file=sys.stderr)
         with _bar(self._wanted.show_progress and not _typed(files), total) as advance:
             for name in files:
                 with _opened(name) as (shown, descriptor):
