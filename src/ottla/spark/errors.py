@@ -1,5 +1,7 @@
 """What the data source says in one sentence; Spark shows it where the query was written."""
 
+from ottla.client.errors import ConnectionFailed
+
 
 class BadOption(ValueError):
     """An option that does not exist, cannot have its value or does not go with another."""
@@ -10,6 +12,13 @@ class DataLoss(Exception):
 
     def __str__(self) -> str:
         return f"{self.args[0]}. Set failOnDataLoss=false to go on without those records."
+
+
+class Unreachable(ConnectionFailed):
+    """The cluster does not answer."""
+
+    def __str__(self) -> str:
+        return f"no broker can be reached ({self.address}: {self.reason}). Check bootstrap.servers, and that it runs."
 
 
 class BadRows(ValueError):

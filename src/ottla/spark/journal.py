@@ -133,7 +133,8 @@ class Journal:
     async def _create(self) -> None:
         deadline = self._session.deadline()
         name = self._partition.topic
-        if name in (await self._cluster.refresh([name], deadline)) and name in self._cluster.topics:
+        found = await self._cluster.retry(lambda: self._cluster.refresh([name], deadline), deadline)
+        if name in found and name in self._cluster.topics:
             return
         configs = [CreatableTopicConfig(key, value) for key, value in _CONFIGS.items()]
         request = CreateTopicsRequest([CreatableTopic(name, 1, -1, configs=configs)], 30_000)

@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 
 from ottla.client.blocking.background import Background, use
 from ottla.client.cluster import Cluster, ClusterSettings
+from ottla.client.errors import ConnectionFailed
 from ottla.client.settings import ClientKind, Settings, load
 from ottla.runtime.world import RealClock
+from ottla.spark.errors import Unreachable
 
 T = TypeVar("T")
 
@@ -49,7 +51,10 @@ class Session:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """What the coroutine returns, waited for."""
-        return self._background.run(work)
+        try:
+            return self._background.run(work)
+        except ConnectionFailed as problem:
+            raise Unreachable(problem.address, problem.reason) from None
 
     def begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Let it run while the caller does something else."""

@@ -1,4 +1,4 @@
-"""Typed columns in a real Spark session: batch and stream, and what becomes of values that cannot be read."""
+"""Typed columns in a real Spark session: batch and stream, read and written, and values that cannot be read."""
 
 from __future__ import annotations
 
@@ -76,3 +76,52 @@ def test_a_stream_has_the_same_columns_and_keeps_what_cannot_be_read(
     assert started.awaitTermination(120)
     rows = [tuple(row) for row in spark.table("typed").orderBy("offset").collect()]
     assert rows == [(0, "Ada", None), (1, None, None), (2, None, b"{no json")]
+
+
+ROWS = (
+    "SELECT * FROM VALUES (1L, 'a,b', timestamp'2026-03-01 10:00:00.5', 1.25BD), (2L, NULL, NULL, 0.10BD) "
+    "AS rows(id, name, at, price)"
+)
+AVRO = {
+    "type": "record",
+    "name": "Row",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"]},
+        {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-micros"}]},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 2}},
+    ],
+}
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "avro"])
+def test_typed_rows_are_written_and_read_again(spark: SparkSession, broker: Broker, topic: str, form: str) -> None:
+    create_topic(broker, topic, 1)
+    given = {"format": form} | ({"schema": json.dumps(AVRO)} if form == "avro" else {})
+    servers = {"kafka.bootstrap.servers": f"{broker.host}:{broker.port}"}
+    rows = spark.sql(ROWS)
+    keyed = rows.selectExpr("cast(id AS string) AS key", "*").coalesce(1)
+    keyed.write.format("ottla").mode("append").options(**servers, topic=topic, **given).save()
+    if form != "avro":
+        given["schema"] = "id BIGINT, name STRING, at TIMESTAMP, price DECIMAL(3, 2)"
+    read = spark.read.format("ottla").options(**servers, subscribe=topic, **given).load().orderBy("id")
+    assert [bytes(row.key) for row in read.collect()] == [b"1", b"2"]
+    assert read.select("id", "name", "at", "price").collect() == rows.orderBy("id").collect()
+
+
+def test_a_typed_stream_is_written_exactly_once_and_read_again(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    orders(broker, topic)
+    create_topic(broker, f"{topic}-out", 1)
+    given = options(broker, topic, schema=SCHEMA, mode="DROPMALFORMED", startingOffsets="earliest")
+    stream = spark.readStream.format("ottla").options(**given).load()
+    written = stream.selectExpr("key", "upper(name) AS name", "at").writeStream.format("ottla")
+    sink = {"topic": f"{topic}-out", "format": "json", "checkpointLocation": str(tmp_path)}
+    servers = {"kafka.bootstrap.servers": given["kafka.bootstrap.servers"]}
+    assert written.options(**servers, **sink).trigger(availableNow=True).start().awaitTermination(120)
+    read = typed(
+        spark, broker, f"{topic}-out", schema="name STRING, at TIMESTAMP", **{"isolation.level": "read_committed"}
+    )
+    found = {(bytes(row.key), row.name, row.at and row.at.isoformat()) for row in read.collect()}
+    assert found == {(b"k0", "ADA", "2026-03-01T10:00:00.500000"), (b"k1", None, None)}

@@ -1,0 +1,157 @@
+"""What goes wrong is one sentence in the driver, in time: batch and stream, reading and writing."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.batches import Rec
+from support.brokers import Broker
+from support.raw import RawConnection
+from support.topics import create_topic, fill
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PySpark leaves sockets to the collector
+SECONDS = 120
+UNREACHABLE = r"no broker can be reached \(127\.0\.0\.1:\d+: connection refused\)"
+SCHEMA = {"format": "json", "schema": "id INT"}
+CASES = [
+    pytest.param({"subscribe": "{topic}-missing"}, r"-missing.*UNKNOWN_TOPIC_OR_PARTITION", id="unknown topic"),
+    pytest.param({"includeHeader": "true"}, r"includeheader is no option .* did you mean includeHeaders", id="option"),
+    pytest.param({"kafka.bootstrap.servers": "{nobody}"}, UNREACHABLE, id="unreachable broker"),
+    pytest.param(SCHEMA, r"the record at offset 1 of .* is no json of the schema: Expecting", id="undecodable record"),
+]
+
+
+@pytest.fixture(scope="module")
+def filled(broker: Broker) -> str:
+    """A topic whose second value is no JSON."""
+    create_topic(broker, "bad-input", 1)
+    fill(broker, "bad-input", [Rec(b'{"id": 1}', b"k"), Rec(b"no json", b"k")])
+    return "bad-input"
+
+
+@pytest.fixture(scope="module")
+def nobody() -> Iterator[str]:
+    """An address at which nobody answers."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def options(broker: Broker, filled: str, nobody: str, given: dict[str, str]) -> dict[str, str]:
+    common = {
+        "kafka.bootstrap.servers": f"{broker.host}:{broker.port}",
+        "subscribe": filled,
+        "kafka.default.api.timeout.ms": "3000",
+        "kafka.request.timeout.ms": "2000",
+    }
+    return common | {name: value.format(topic=filled, nobody=nobody) for name, value in given.items()}
+
+
+def ended(query: StreamingQuery) -> str:
+    """What a query that must fail died of."""
+    from pyspark.errors import StreamingQueryException
+
+    try:
+        finished = query.awaitTermination(SECONDS)
+    except StreamingQueryException as failure:
+        return str(failure)
+    finally:
+        query.stop()
+    raise AssertionError(f"the query did not fail: {'it ended' if finished else 'it still runs'}")
+
+
+@pytest.mark.parametrize(("given", "said"), CASES)
+def test_a_batch_read_that_cannot_work_says_why(
+    spark: SparkSession, broker: Broker, filled: str, nobody: str, given: dict[str, str], said: str
+) -> None:
+    with pytest.raises(Exception, match=said):
+        spark.read.format("ottla").options(**options(broker, filled, nobody, given)).load().collect()
+
+
+@pytest.mark.parametrize(("given", "said"), CASES)
+def test_a_stream_that_cannot_work_says_why(
+    spark: SparkSession, broker: Broker, filled: str, nobody: str, tmp_path: Path, given: dict[str, str], said: str
+) -> None:
+    chosen = options(broker, filled, nobody, given) | {"startingOffsets": "earliest"}
+
+    def run() -> None:
+        stream = spark.readStream.format("ottla").options(**chosen).load()
+        query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+        raise RuntimeError(ended(query))
+
+    with pytest.raises(Exception, match=said):  # wrong options are said before there is a query
+        run()
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_sink_that_cannot_be_reached_says_so(
+    spark: SparkSession, nobody: str, tmp_path: Path, streaming: bool
+) -> None:
+    given = {"kafka.bootstrap.servers": nobody, "topic": "t", "kafka.max.block.ms": "3000", "format": "json"}
+    if not streaming:
+        with pytest.raises(Exception, match=UNREACHABLE):
+            spark.range(3).write.format("ottla").mode("append").options(**given).save()
+        return
+    stream = spark.readStream.format("rate").load()
+    query = stream.writeStream.format("ottla").options(**given, checkpointLocation=str(tmp_path)).start()
+    assert re.search(UNREACHABLE, ended(query))
+
+
+def delete_before(broker: Broker, topic: str, offset: int) -> None:
+    row = {"name": topic, "partitions": [{"partition_index": 0, "offset": offset}]}
+    with RawConnection(broker.host, broker.port) as connection:
+        answer = connection.ask("delete_records", 2, topics=[row], timeout=10_000)
+    assert answer["topics"][0]["partitions"][0]["error_code"] == "none"
+
+
+def test_records_gone_by_retention_end_a_batch_unless_that_is_allowed(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    create_topic(broker, topic, 1)
+    fill(broker, topic, [Rec(b"%d" % each) for each in range(10)])
+    delete_before(broker, topic, 6)
+    common: dict[str, Any] = {
+        "kafka.bootstrap.servers": f"{broker.host}:{broker.port}",
+        "subscribe": topic,
+        "startingOffsets": f'{{"{topic}": {{"0": 2}}}}',
+    }
+    with pytest.raises(Exception, match=rf"offset 2 of {topic}-0: the log begins at 6 and ends at 10.*failOnDataLoss"):
+        spark.read.format("ottla").options(**common).load().collect()
+    assert spark.read.format("ottla").options(**common, failOnDataLoss="false").load().count() == 4
+
+
+def test_records_gone_by_retention_end_a_stream_unless_that_is_allowed(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker, topic, 1)
+    fill(broker, topic, [Rec(b"%d" % each) for each in range(3)])
+    common = {
+        "kafka.bootstrap.servers": f"{broker.host}:{broker.port}",
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+    }
+
+    def begin(**given: str) -> StreamingQuery:
+        stream = spark.readStream.format("ottla").options(**common, **given).load().select("offset")
+        writer = stream.writeStream.format("parquet").option("path", str(tmp_path / "rows"))
+        checkpoint = str(tmp_path / "checkpoint")
+        return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+
+    assert begin().awaitTermination(SECONDS)
+    fill(broker, topic, [Rec(b"%d" % each) for each in range(3, 10)])
+    delete_before(broker, topic, 6)
+    said = ended(begin())
+    assert f"offsets 3 to 5 of {topic}-0 are gone: the log begins at 6 and ends at 10" in said
+    assert begin(failOnDataLoss="false").awaitTermination(SECONDS)
+    rows = spark.read.parquet(str(tmp_path / "rows")).collect()
+    assert sorted(row.offset for row in rows) == [0, 1, 2, 6, 7, 8, 9]
