@@ -53,7 +53,7 @@ def _command(path: str, command: Any) -> Iterator[str]:
 
 def _piece(argument: Any) -> str:
     word = argument.metavar or argument.name.upper()
-    return word if argument.required else f"[{word}]"
+    return word if argument.required or word.startswith("[") else f"[{word}]"
 
 
 def _paragraphs(help_text: str) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _row(parameter: Any) -> str:
     value = "" if parameter.is_flag else f" {parameter.metavar or _choices(parameter.type) or 'TEXT'}"
     default = _default(parameter)
     note = f" Default: `{default}`." if default else ""
-    return f"| `{names}{value}` | {_cell(parameter.help)}{note} |\n"
+    return f"| `{_cell(names + value)}` | {_cell(parameter.help)}{note} |\n"
 
 
 def _choices(kind: Any) -> str | None:
