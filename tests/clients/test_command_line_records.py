@@ -225,6 +225,13 @@ def test_a_group_goes_on_where_it_was_and_commits_only_what_was_shown(ottla: Ott
     assert ottla.lines("consume", made, "-g", f"{made}-late", "--from", "end", "-e") == []
 
 
+def test_a_group_that_has_read_a_transaction_is_not_behind_its_end(ottla: Ottla, made: str) -> None:
+    ottla("produce", made, "--transactional-id", made, "-p", "0", stdin=b"a\nb\n")
+    assert ottla.lines("consume", made, "-g", made, "-e", "--committed") == ["a", "b"]
+    (described,) = ottla.json("group", "describe", made)
+    assert described["lag"] == 0
+
+
 def test_a_profile_names_the_cluster_and_sets_the_clients(ottla: Ottla, made: str, tmp_path: Path) -> None:
     bootstrap = ottla.environment["OTTLA_BOOTSTRAP"]
     named = Ottla(None, {"OTTLA_CONFIG": str(tmp_path / "config.toml")})

@@ -99,9 +99,10 @@ def _check_name(profile: str, setting: str) -> None:
 
 
 def choose_profile(name: str) -> None:
-    """What --profile does: the named profile holds from here on, whatever the environment says of brokers."""
+    """What --profile does: the named profile holds from here on, its brokers whatever the environment says of any."""
+    if SERVERS in settings_of(read_profiles(), name):
+        os.environ.pop(BOOTSTRAP, None)
     os.environ[PROFILE] = name
-    os.environ.pop(BOOTSTRAP, None)
 
 
 def chosen_settings() -> Mapping[str, object]:

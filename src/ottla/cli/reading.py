@@ -89,6 +89,8 @@ class _Run:
         self._left = wanted.most
         self._done: dict[TopicPartition, int] = {}
         """What is to be committed: where each partition goes on after what was printed."""
+        self._seen: dict[TopicPartition, int | None] = {}
+        """Partitions of which something was printed, and where reading them ends."""
         self._committed = monotonic()
 
     async def print_all(self, end: "_End | None", advance: Advance) -> None:
@@ -113,6 +115,7 @@ class _Run:
                     place = TopicPartition(topic, number)
                     limit = None if end is None else end.offsets.get(place)
                     out.write(self._show(place, list(group), limit, passed))
+                    self._seen[place] = limit
                 out.flush()
                 advance(len(records))
                 self._done |= passed
@@ -120,8 +123,17 @@ class _Run:
                     await self._commit()
         finally:
             if self._commits:
+                await self._pass_markers()
                 await self._commit()
                 self._commits = False  # leaving the group takes the partitions away, and nothing is left to commit
+
+    async def _pass_markers(self) -> None:
+        """The end of a transaction is no record, but the group is behind until it has passed that, too."""
+        if self._left == 0:
+            return  # what was fetched beyond the last one shown is not read
+        for place in self._seen.keys() & self._consumer.assignment():
+            position, limit = await self._consumer.position(place), self._seen[place]
+            self._done[place] = position if limit is None else min(position, limit)
 
     def _show(
         self, place: TopicPartition, records: list[ConsumedRecord], limit: int | None, passed: dict[TopicPartition, int]

@@ -158,6 +158,8 @@ def describe(
     ottla topic describe orders
     ottla topic describe --json | jq '.[] | select(.state != "ok")'
     """
+    import asyncio
+
     from ottla.cli.topic_views import describe_json, describe_summary, describe_table
     from ottla.client.admin.topics import TopicAdmin
     from ottla.client.errors import BrokerError
@@ -171,7 +173,7 @@ def describe(
                 raise topic
         topics = [topic for topic in found.values() if not isinstance(topic, Exception)]
         sizes = await _sizes(admin, seconds) or {}
-        return [await _describe(admin, topic, sizes, seconds) for topic in topics]
+        return list(await asyncio.gather(*(_describe(admin, topic, sizes, seconds) for topic in topics)))
 
     topics = with_cluster(bootstrap, seconds, work)
     if as_json:

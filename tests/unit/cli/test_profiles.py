@@ -107,11 +107,20 @@ def test_a_profile_is_made_shown_chosen_and_deleted(ottla: Ottla, tmp_path: Path
         (("-b", "127.0.0.1:1"), {"OTTLA_BOOTSTRAP": "127.0.0.1:2"}, "127.0.0.1:1"),
         (("-b", "127.0.0.1:1", "--profile", "other"), {}, "127.0.0.1:1"),
         (("--profile", "other"), {"OTTLA_BOOTSTRAP": "127.0.0.1:2", "OTTLA_PROFILE": "main"}, "127.0.0.1:12"),
+        (("--profile", "nowhere"), {"OTTLA_BOOTSTRAP": "127.0.0.1:2"}, "127.0.0.1:2"),
         ((), {"OTTLA_BOOTSTRAP": "127.0.0.1:2", "OTTLA_PROFILE": "other"}, "127.0.0.1:2"),
         ((), {"OTTLA_PROFILE": "other"}, "127.0.0.1:12"),
         ((), {}, "127.0.0.1:11"),
     ],
-    ids=["option", "option over profile", "profile option", "variable", "profile variable", "default"],
+    ids=[
+        "option",
+        "option over profile",
+        "profile option",
+        "profile without brokers",
+        "variable",
+        "profile variable",
+        "default",
+    ],
 )
 def test_the_strongest_of_option_profile_and_variable_says_which_brokers(
     tmp_path: Path, arguments: tuple[str, ...], environment: dict[str, str], asked: str
@@ -119,7 +128,7 @@ def test_the_strongest_of_option_profile_and_variable_says_which_brokers(
     file = tmp_path / "config.toml"
     file.write_text(
         'default = "main"\n[profiles.main]\nbootstrap.servers="127.0.0.1:11"\n'
-        '[profiles.other]\nbootstrap.servers="127.0.0.1:12"\n'
+        '[profiles.other]\nbootstrap.servers="127.0.0.1:12"\n[profiles.nowhere]\nclient.id="x"\n'
     )
     answer = Ottla(None, {"OTTLA_CONFIG": str(file), **environment}).attempt("topic", "list", *arguments)
     assert answer.returncode == 1
