@@ -97,6 +97,7 @@ class ZooKeeperServer:
             "clientPort": str(self.port),
             "clientPortAddress": HOST,
             "maxClientCnxns": "0",
+            "maxSessionTimeout": "60000",
             # A test's disk may be slow and its machine does not lose power.
             "forceSync": "no",
             **settings,

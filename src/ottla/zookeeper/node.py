@@ -216,8 +216,8 @@ class ZooKeeperNode:
         if found is None:
             self._resign("/controller was removed")
             self._follow(None)
-            await self._abstain()
-            await self._elect()
+            if not await self._abstained():
+                await self._elect()
             return False
         if found.stat.owner != self._session.identity:
             self._resign("another node is the controller")
@@ -353,6 +353,9 @@ class ZooKeeperNode:
         if first is not None:
             first()
         now, patience = self._place.loop.time(), self._session.session_seconds
+        if self._counting is not None and now - self._counting.when() > patience / 2:
+            # This process itself was asleep: that it has heard nobody says nothing about the others.
+            self._heard.clear()
         living = set(self._watching.present) | {self._identity.node_id}
         for node_id in living:
             self._heard.setdefault(node_id, now)
@@ -364,16 +367,17 @@ class ZooKeeperNode:
         else:
             self._count_later()
 
-    async def _abstain(self) -> None:
-        """Leave the election to others for a while, unless none of them comes forward."""
+    async def _abstained(self) -> bool:
+        """Whether this node left the election to others, until something changed or its time to do so was over."""
         pause = self._abstains_until - self._place.loop.time()
-        if pause > 0:
-            self._abstains_until = 0.0
-            try:
-                async with asyncio.timeout(pause):
-                    await self._look_again.wait()
-            except TimeoutError:
-                pass
+        if pause <= 0:
+            return False
+        try:
+            async with asyncio.timeout(pause):
+                await self._look_again.wait()
+        except TimeoutError:
+            pass
+        return True
 
     # --- the end of an office ----------------------------------------------------------------------------------------
 

@@ -111,20 +111,29 @@ class Session:
         """Connect, and see that the chroot is there. Blocking. Raises Unreachable."""
         logging.getLogger("ottla.zookeeper.kazoo").setLevel(logging.ERROR)
         from kazoo.exceptions import KazooException
-        from kazoo.handlers.threading import KazooTimeoutError
 
-        try:
-            self._client.start(timeout=self.settings.connect)
-            self._client.ensure_path("/")
-        except KazooTimeoutError:
+        self._client.start_async().wait(timeout=self.settings.connect)
+        if not self._client.connected:
+            self.close()
             raise Unreachable(
                 f"no ZooKeeper server of {self.settings.servers} answered within {self.settings.connect:g} s; "
                 "see that they run, and the setting zookeeper.connect."
-            ) from None
+            )
+        try:
+            self._make_chroot()
         except KazooException as problem:
             self.close()
             raise Unreachable(f"ZooKeeper at {self.settings.servers} refused this node: {_why(problem)}.") from None
         self.state = Connection.CONNECTED
+
+    def _make_chroot(self) -> None:
+        """Kazoo itself makes only the last part of it."""
+        chroot, self._client.chroot = self._client.chroot, ""
+        try:
+            if chroot:
+                self._client.ensure_path(chroot)
+        finally:
+            self._client.chroot = chroot
 
     def agree(self, path: str, data: bytes) -> bytes:
         """What a znode holds; where there was none, this. Blocking. Raises Unreachable."""

@@ -245,16 +245,19 @@ def read_tree(tree: Tree, cluster_id: str, new_id: Iterator[bytes]) -> Loaded:
             kind = layout.KINDS_OF_CONFIG.get(parent.removeprefix(f"{layout.CONFIG}/"))
             if values and kind is not None:
                 configs[kind, layout.entity_name(name)] = values
-    image = ClusterImage(
+    said = ClusterImage(
         cluster_id,
         topics=topics,
-        topics_by_id={topic.topic_id: topic for topic in topics.values()},
         brokers=brokers,
         configs=configs,
         features=layout.read_features(tree[layout.FEATURE].data) if layout.FEATURE in tree else {},
         next_producer_id=layout.read_producer_ids(tree[layout.PRODUCER_IDS].data) if layout.PRODUCER_IDS in tree else 0,
         controllers=controllers,
     )
+    # What an image keeps for itself, such as names that look alike, comes with its facts.
+    delta = ClusterDelta(ClusterImage(cluster_id))
+    delta.replay_all(facts_of(said))
+    image = delta.apply(said.offset, said.epoch)
     return Loaded(image, {topic: missing for topic, missing in unstated.items() if missing}, frozenset(unnamed))
 
 

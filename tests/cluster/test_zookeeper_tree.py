@@ -1,0 +1,149 @@
+"""What a cluster keeps in a real ZooKeeper: the tree as its own shell shows it, who may change it, what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.metadata.facts import Fact
+from ottla.metadata.image import ClusterImage
+from ottla.wire.stored.metadata import FeatureLevelRecord
+from ottla.zookeeper import layout
+from ottla.zookeeper.leadership import Leadership, Term
+from ottla.zookeeper.session import Session, SessionSettings
+from ottla.zookeeper.translation import Write, Writer
+from support.processes import until
+from support.zookeeper import ZooKeeperEnsemble
+from support.zookeeper_clusters import ZooKeeperCluster
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+    with ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, ensemble: ZooKeeperEnsemble) -> Iterator[ZooKeeperCluster]:
+    settings = {"zookeeper.session.timeout.ms": "15000"}
+    directory = tmp_path_factory.mktemp("cluster")
+    with ZooKeeperCluster(directory, ensemble, settings=settings, chroot="/some/where") as running:
+        yield running
+
+
+def test_zookeepers_own_shell_shows_the_tree_as_documented(
+    cluster: ZooKeeperCluster, ensemble: ZooKeeperEnsemble
+) -> None:
+    cluster.create_topic("orders", 2, retention_ms="5000")
+    lines = ensemble.shell("ls", "-R", "/some/where").splitlines()
+    shown = {line.removeprefix("/some/where") for line in lines if line.startswith("/some/where/")}
+    assert shown >= {
+        "/admin/delete_topics",
+        "/brokers/ids/1",
+        "/brokers/ids/2",
+        "/brokers/ids/3",
+        "/brokers/seqid",
+        "/brokers/topics/orders",
+        "/brokers/topics/orders/partitions/0/state",
+        "/brokers/topics/orders/partitions/1/state",
+        "/cluster/id",
+        "/config/brokers/<default>",
+        "/config/changes",
+        "/config/topics/orders",
+        "/controller",
+        "/controller_epoch",
+        "/feature",
+        "/isr_change_notification",
+        "/ottla/brokers/1",
+        "/ottla/offset",
+    }
+    described = ensemble.shell("get", "-s", "/some/where/brokers/topics/orders/partitions/0/state")
+    state = json.loads(next(line for line in described.splitlines() if line.startswith("{")))
+    assert state["version"] == 1
+    assert state["leader_epoch"] >= 0
+    assert 1 <= state["controller_epoch"] <= int(cluster.tree.get("/controller_epoch")[0])
+    assert sorted(state["isr"]) == [1, 2, 3]
+    assert state["leader"] in state["isr"]
+    broker = cluster.znode("/brokers/ids/1")
+    assert broker["version"] == 5
+    assert f"PLAINTEXT://127.0.0.1:{cluster.nodes[1].port}" in broker["endpoints"]
+    assert cluster.znode("/config/topics/orders") == {"version": 1, "config": {"retention.ms": "5000"}}
+
+
+def test_what_operators_place_in_the_tree_is_done(cluster: ZooKeeperCluster) -> None:
+    cluster.create_topic("going")
+    cluster.create_topic("moving", copies=2)
+    replicas = cluster.partition("moving")["replica_nodes"]
+    third = next(number for number in cluster.nodes if number not in replicas)
+    wanted = [third, replicas[0]]
+    cluster.tree.create("/admin/delete_topics/going")
+    request = {"version": 1, "partitions": [{"topic": "moving", "partition": 0, "replicas": wanted}]}
+    cluster.tree.create("/admin/reassign_partitions", json.dumps(request).encode())
+    until(lambda: not cluster.tree.exists("/brokers/topics/going"), "the topic is gone", 60.0)
+    until(lambda: cluster.partition("moving")["replica_nodes"] == wanted, "the partition has moved", 60.0)
+    assert cluster.znode("/brokers/topics/moving")["partitions"] == {"0": wanted}
+    election = {"version": 1, "partitions": [{"topic": "moving", "partition": 0}]}
+    until(lambda: len(cluster.partition("moving")["isr_nodes"]) == 2, "both are in sync", 60.0)
+    cluster.tree.create("/admin/preferred_replica_election", json.dumps(election).encode())
+    until(lambda: cluster.partition("moving")["leader_id"] == third, "the first replica leads", 60.0)
+    until(lambda: not cluster.tree.exists("/admin/preferred_replica_election"), "the request is gone", 60.0)
+    assert cluster.znode("/brokers/topics/moving/partitions/0/state")["leader"] == third
+
+
+def test_a_broker_that_stops_leaves_the_tree_at_once_and_one_that_starts_is_in_it(cluster: ZooKeeperCluster) -> None:
+    number = next(each for each in cluster.nodes if each != cluster.controller())
+    cluster.stop(number)
+    assert not cluster.tree.exists(f"/brokers/ids/{number}")
+    cluster.start(number)
+    assert cluster.tree.exists(f"/brokers/ids/{number}")
+    cluster.heal()
+
+
+def test_an_operator_who_removes_the_controller_gets_another_epoch(cluster: ZooKeeperCluster) -> None:
+    before = int(cluster.tree.get("/controller_epoch")[0])
+    cluster.tree.delete("/controller")
+    until(lambda: int(cluster.tree.get("/controller_epoch")[0]) > before, "another epoch", 60.0)
+    cluster.create_topic("after-the-election")
+
+
+async def test_a_deposed_controllers_write_is_refused_by_the_ensemble(
+    ensemble: ZooKeeperEnsemble, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "ottla.zookeeper")
+    loop = asyncio.get_running_loop()
+    session = Session(loop, SessionSettings(f"{ensemble.connect}/fence", session=10.0, connect=30.0))
+    await loop.run_in_executor(None, session.open)
+    try:
+        await session.create(layout.CONTROLLER_EPOCH, b"1")
+        await session.create(layout.LAST_OFFSET, b"0")
+        told: asyncio.Queue[int] = asyncio.Queue()
+        failed: asyncio.Future[str] = loop.create_future()
+        office = Leadership(
+            session,
+            Term(1, 0, 0),
+            ClusterImage("cluster", 0),
+            Writer([], 1),
+            lambda stored, image: told.put_nowait(stored.offset),
+            failed.set_result,
+        )
+        fact: Fact = FeatureLevelRecord(name="group.version", feature_level=1)
+        office.append([fact])
+        async with asyncio.timeout(30):
+            assert await told.get() == 1
+        # Another is elected, as Kafka's controllers are: with one more in /controller_epoch.
+        await session.commit([Write(layout.CONTROLLER_EPOCH, b"2", 0)])
+        office.append([FeatureLevelRecord(name="group.version", feature_level=2)])
+        office.append([FeatureLevelRecord(name="group.version", feature_level=3)])
+        async with asyncio.timeout(30):
+            why = await failed
+        assert why == "a write of the controller of epoch 1 was refused: BadVersion at /controller_epoch"
+        assert told.empty()
+        found = await session.get(layout.FEATURE)
+        assert found is not None
+        assert layout.read_features(found.data) == {"group.version": 1}
+    finally:
+        await loop.run_in_executor(None, session.close)

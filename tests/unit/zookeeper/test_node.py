@@ -1,0 +1,272 @@
+"""Who decides, who follows, and what a deposed controller can still do: nothing."""
+
+import asyncio
+import json
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.metadata.agreement import NotLeader
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from ottla.wire.stored.metadata import NoOpRecord
+from ottla.zookeeper import layout
+from support.clusters import creation, new_topic
+from support.zookeeper_nodes import Member, MemoryCluster, eventually
+from support.zookeeper_tree import MemoryTree
+
+
+def epoch(tree: MemoryTree) -> int:
+    return int(tree.nodes[layout.CONTROLLER_EPOCH].data)
+
+
+def holder(tree: MemoryTree) -> int:
+    return layout.read_controller(tree.nodes[layout.CONTROLLER].data).broker_id
+
+
+async def create(member: Member, *names: str) -> list[int]:
+    answer = await member.controller.create_topics(creation(*(new_topic(name, 2, 1) for name in names)))
+    return [topic.error_code for topic in answer.topics]
+
+
+async def test_one_node_is_elected_and_all_have_its_decisions() -> None:
+    async with MemoryCluster() as cluster:
+        leader = await cluster.leader()
+        assert holder(cluster.tree) == leader.node_id
+        assert epoch(cluster.tree) == 1
+        await leader.register(leader.controller)
+        assert await create(leader, "orders", "bills") == [0, 0]
+        await cluster.agreed()
+        for member in cluster.members.values():
+            assert set(member.loader.image.topics) == {"orders", "bills"}
+            assert member.node.leader == (leader.node_id, 1)
+            assert member.controller.active == (member is leader)
+        assert json.loads(cluster.tree.nodes["/brokers/topics/orders/partitions/1/state"].data)["controller_epoch"] == 1
+
+
+async def test_when_the_controller_goes_another_begins_with_everything_that_was_decided() -> None:
+    async with MemoryCluster() as cluster:
+        first = await cluster.leader()
+        await first.register(first.controller)
+        await create(first, "orders")
+        await cluster.agreed()
+        image = first.loader.image
+        await cluster.crash(first.node_id)
+        # The others find that nobody listens there, and need not wait for the end of its session.
+        second = await cluster.leader(first.node_id)
+        await cluster.agreed()
+        assert second.loader.image.topics == image.topics
+        assert second.loader.image.offset > image.offset
+        assert epoch(cluster.tree) == 2
+        assert await create(second, "bills") == [0]
+        await cluster.agreed()
+
+
+async def test_a_controller_that_was_deposed_unseen_cannot_write(caplog: pytest.LogCaptureFixture) -> None:
+    async with MemoryCluster(session_seconds=60.0, settings={"metadata.max.idle.interval.ms": "0"}) as cluster:
+        old = await cluster.leader()
+        for member in cluster.members.values():
+            await member.register(old.controller)
+        assert await create(old, "orders") == [0]
+        old.session.oversleep()
+        new = await cluster.leader(old.node_id)
+        await eventually(lambda: new.loader.image.brokers[old.node_id].fenced, "its broker is fenced")
+        before = cluster.tree.znodes()
+        assert old.controller.active, "it does not know"
+        assert await create(old, "ghost") == [ErrorCode.NOT_CONTROLLER]
+        assert not old.controller.active
+        assert cluster.tree.znodes() == before
+        assert "a write of the controller of epoch 1 was refused: BadVersion at /controller_epoch" in caplog.text
+        with pytest.raises(NotLeader):
+            old.node.append([NoOpRecord()])
+        assert await create(new, "bills") == [0]
+
+
+async def test_a_controller_learns_from_those_who_have_seen_a_newer_one_that_it_is_none() -> None:
+    async with MemoryCluster(1) as cluster:
+        leader = await cluster.leader()
+        other = Member(cluster, 9, {})
+        other.node._follower.epoch = 7
+        task = asyncio.create_task(other.node._follower.follow(1, ("memory", 1)))
+        await eventually(lambda: epoch(cluster.tree) > 1, "it makes room and is elected anew")
+        task.cancel()
+        assert leader.node_id == 1
+
+
+async def test_a_session_that_ended_ends_the_office_and_another_begins() -> None:
+    async with MemoryCluster() as cluster:
+        first = await cluster.leader()
+        first.session.expire()
+        assert not first.controller.active
+        await cluster.leader()
+        await cluster.agreed()
+        assert epoch(cluster.tree) >= 2
+
+
+async def test_a_controller_goes_on_when_the_connection_comes_back_within_its_session() -> None:
+    async with MemoryCluster() as cluster:
+        leader = await cluster.leader()
+        await leader.register(leader.controller)
+        leader.session.suspend()
+        waiting = asyncio.create_task(create(leader, "orders"))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        leader.session.reconnect()
+        assert await waiting == [0]
+        assert epoch(cluster.tree) == 1
+
+
+async def test_a_write_whose_answer_was_lost_is_neither_lost_nor_done_twice() -> None:
+    async with MemoryCluster() as cluster:
+        leader = await cluster.leader()
+        await leader.register(leader.controller)
+        leader.session.answers_lost = 2
+        answers = await asyncio.gather(create(leader, "orders"), create(leader, "bills"), create(leader, "more"))
+        assert answers == ([0], [0], [0])
+        assert cluster.tree.children(layout.TOPICS) == ["bills", "more", "orders"]
+        assert epoch(cluster.tree) == 1
+
+
+async def test_without_zookeeper_for_longer_than_a_session_nobody_decides_and_then_somebody_does() -> None:
+    async with MemoryCluster(session_seconds=0.1) as cluster:
+        leader = await cluster.leader()
+        for member in cluster.members.values():
+            member.session.suspend()
+        await eventually(lambda: not leader.controller.active, "it leads no longer")
+        assert await create(leader, "orders") == [ErrorCode.NOT_CONTROLLER]
+        for member in cluster.members.values():
+            member.session.reconnect()
+        again = await cluster.leader()
+        await again.register(again.controller)
+        assert await create(again, "orders") == [0]
+
+
+async def test_a_controller_that_the_others_cannot_reach_makes_room() -> None:
+    async with MemoryCluster(session_seconds=0.2) as cluster:
+        first = await cluster.leader()
+        for member in cluster.members.values():
+            await member.register(first.controller)
+        cluster.cut.add(first.node_id)
+        second = await cluster.leader(first.node_id)
+        assert second is not first
+        assert holder(cluster.tree) == second.node_id
+
+
+async def test_a_broker_whose_znode_goes_is_fenced_and_cannot_come_back_without_one() -> None:
+    async with MemoryCluster() as cluster:
+        leader = await cluster.leader()
+        other = next(member for member in cluster.members.values() if member is not leader)
+        await leader.register(leader.controller)
+        await other.register(leader.controller)
+        assert not leader.loader.image.brokers[other.node_id].fenced
+        await other.presence.withdraw()
+        await eventually(lambda: leader.loader.image.brokers[other.node_id].fenced, "it is fenced")
+        assert not await other.beats(leader.controller)
+        await other.register(leader.controller)
+        assert not leader.loader.image.brokers[other.node_id].fenced
+
+
+async def test_a_topic_that_another_program_made_is_completed_and_served() -> None:
+    async with MemoryCluster() as cluster:
+        leader = await cluster.leader()
+        for member in cluster.members.values():
+            await member.register(leader.controller)
+        # As Kafka's tools wrote it before topics had ids: no states, no id.
+        assigned = {"version": 1, "partitions": {"0": [1, 2], "1": [2, 3]}}
+        cluster.tree.create("/brokers/topics/foreign", json.dumps(assigned).encode())
+        found = await eventually(lambda: _leader_with(cluster, "foreign"), "a controller that knows it")
+        assert found is not None
+        topic = found.loader.image.topics["foreign"]
+        assert [partition.leader for partition in topic.partitions] == [1, 2]
+        written = cluster.tree.nodes[layout.topic_path("foreign")].data
+        assert layout.read_topic("foreign", written).topic_id == topic.topic_id
+        assert "/brokers/topics/foreign/partitions/1/state" in cluster.tree.nodes
+
+
+def _leader_with(cluster: MemoryCluster, topic: str) -> Member | None:
+    return next(
+        (each for each in cluster.members.values() if each.controller.active and topic in each.loader.image.topics),
+        None,
+    )
+
+
+async def test_settings_that_another_program_changed_count() -> None:
+    async with MemoryCluster() as cluster:
+        leader = await cluster.leader()
+        await leader.register(leader.controller)
+        await create(leader, "orders")
+        cluster.tree.create("/config/topics/orders", layout.config_znode({"retention.ms": "5000"}))
+        cluster.tree.create(layout.CONFIG_CHANGE, layout.config_change_znode(2, "orders"), sequential=True)
+
+        def changed() -> bool:
+            return all(
+                member.loader.image.configs.get((2, "orders")) == {"retention.ms": "5000"}
+                for member in cluster.members.values()
+            )
+
+        await eventually(changed, "every node has the setting")
+
+
+async def test_requests_in_the_tree_are_carried_out_and_taken_away() -> None:
+    async with MemoryCluster() as cluster:
+        leader = await cluster.leader()
+        for member in cluster.members.values():
+            await member.register(leader.controller)
+        answer = await leader.controller.create_topics(
+            creation(new_topic("going"), new_topic("moving", -1, -1, assignments=[(0, [1, 2])]), new_topic("staying"))
+        )
+        assert [topic.error_code for topic in answer.topics] == [0, 0, 0]
+        tree = cluster.tree
+        tree.create(f"{layout.DELETE_TOPICS}/going", b"")
+        tree.create(f"{layout.DELETE_TOPICS}/unknown", b"")
+        wanted = {"version": 1, "partitions": [{"topic": "moving", "partition": 0, "replicas": [2, 3]}]}
+        tree.create(layout.REASSIGN_PARTITIONS, json.dumps(wanted).encode())
+        tree.create(layout.PREFERRED_ELECTION, layout.partitions_znode([("staying", 0), ("unknown", 1)]))
+
+        def done() -> bool:
+            return not tree.children(layout.DELETE_TOPICS) and not (
+                {layout.REASSIGN_PARTITIONS, layout.PREFERRED_ELECTION} & set(tree.nodes)
+            )
+
+        await eventually(done, "the requests are gone")
+        image = leader.loader.image
+        assert set(image.topics) == {"moving", "staying"}
+        assert layout.topic_path("going") not in tree.nodes
+        assert image.topics["moving"].partitions[0].adding == (3,)
+        assert epoch(tree) == 1
+
+
+async def test_a_request_that_cannot_be_read_stands_in_nobodys_way() -> None:
+    async with MemoryCluster() as cluster:
+        leader = await cluster.leader()
+        await leader.register(leader.controller)
+        cluster.tree.create(layout.REASSIGN_PARTITIONS, b"nonsense")
+        await eventually(lambda: layout.REASSIGN_PARTITIONS not in cluster.tree.nodes, "it is taken away")
+        assert await create(leader, "orders") == [0]
+
+
+async def test_a_tree_that_cannot_be_read_makes_no_controller() -> None:
+    async with MemoryCluster(0) as cluster:
+        cluster.tree.create("/brokers/topics/bad", b"nonsense", makepath=True)
+        member = cluster.add(1)
+        await eventually(lambda: layout.CONTROLLER_EPOCH in cluster.tree.nodes and epoch(cluster.tree) > 0, "it tried")
+        await eventually(lambda: layout.CONTROLLER not in cluster.tree.nodes, "it makes room")
+        assert not member.controller.active
+
+
+async def test_what_only_a_quorum_can_tell_is_refused() -> None:
+    async with MemoryCluster(1) as cluster:
+        leader = await cluster.leader()
+        answer = await leader.node.handle(DescribeQuorumRequest(), 2)
+        assert isinstance(answer, DescribeQuorumResponse)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert "ZooKeeper" in (answer.error_message or "")
+
+
+async def test_a_node_that_stops_leaves_its_office_at_once() -> None:
+    async with MemoryCluster() as cluster:
+        first = await cluster.leader()
+        del cluster.members[first.node_id]
+        await first.node.stop()
+        second = await cluster.leader()
+        assert second is not first
+        await cluster.agreed()
