@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_batch_that_is_cut_off_and_space_set_aside_are_left_out(tmp_path: Path
     store(tmp_path, (0, batch(0, 3) + batch(3, 3)[:-4]), name="t-0")
     store(tmp_path, (0, batch(0, 3) + bytes(5000)), name="u-0")
     assert read(options(tmp_path, subscribe="t")) == [0, 1, 2]
-    assert segments.survey(tmp_path / "u-0", False).end == 3
+    assert segments.extents(options(tmp_path, subscribe="u"))[1] == {TopicPartition("u", 0): 3}
 
 
 def test_damage_is_not_passed_over(tmp_path: Path) -> None:
@@ -118,7 +119,26 @@ def test_a_time_finds_the_first_batch_that_reaches_it(tmp_path: Path) -> None:
 
 
 def test_a_path_without_partitions_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(BadOption, match="it is no directory"):
+    with pytest.raises(BadOption, match="neither a directory nor an archive"):
         segments.extents(options(tmp_path / "missing"))
     with pytest.raises(BadOption, match="holds no partition"):
         segments.extents(options(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["tar", "gztar", "xztar", "zip"])
+@pytest.mark.parametrize("root", [".", "broker/data"])
+def test_an_archive_of_a_data_directory_is_read_as_the_directory(tmp_path: Path, kind: str, root: str) -> None:
+    data = tmp_path / "all" / root
+    data.mkdir(parents=True)
+    store(data, (5, batch(5, 3) + batch(8, 2, compression=4)), (10, batch(10, 4)))
+    store(data, (0, batch(0, 1)), name="other-0")
+    (data / "meta.properties").write_text("version=1")
+    archive = shutil.make_archive(str(tmp_path / "backup"), kind, tmp_path / "all")
+    assert read(options(Path(archive), subscribe="t")) == list(range(5, 14))
+    assert segments.extents(options(Path(archive)))[1] == {PARTITION: 14, TopicPartition("other", 0): 1}
+
+
+def test_a_file_that_is_no_archive_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not segments")
+    with pytest.raises(BadOption, match="it is no tar or zip of a data directory"):
+        segments.extents(options(tmp_path / "notes.txt"))

@@ -1,26 +1,23 @@
 """Partitions read from the segment files of a data directory, without a broker.
 
-Owns: finding partitions and segments, what committed means on disk. Never knows: Spark, clusters; it only reads.
+Owns: choosing partitions, what committed means on disk. Never knows: Spark, clusters; it only reads.
 Invariants: batches that are not whole at the end of the last segment are left out, as a broker would cut them; with
 `committed_only`, records of aborted transactions and everything from the first open transaction on are left out.
 """
 
-import mmap
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from ottla.base.ports import ByteView
 from ottla.base.vocabulary import TopicPartition
-from ottla.log.data_directory import parse_name
-from ottla.log.files import LOG_SUFFIX, offset_of
 from ottla.records.batch import read_records
 from ottla.records.control import ControlType, control_type
 from ottla.records.header import BatchHeader, CorruptBatch, iterate_headers
 from ottla.records.visible import Aborted
+from ottla.spark.archives import Partitions, SegmentFile, find_segments
 from ottla.spark.columns import Gatherer
 from ottla.spark.errors import BadOption
 from ottla.spark.options import SourceOptions, Topics
@@ -47,16 +44,9 @@ class Extent(NamedTuple):
     aborted: tuple[AbortedSpan, ...]
 
 
-def find_partitions(path: str, topics: Topics) -> dict[TopicPartition, Path]:
+def find_partitions(path: str, topics: Topics) -> Partitions:
     """The chosen partitions of a data directory; without a choice, all but internal ones."""
-    root = Path(path)
-    if not root.is_dir():
-        raise BadOption(f"path cannot be {path!r}: it is no directory")
-    found: dict[TopicPartition, Path] = {}
-    for entry in sorted(root.iterdir()):
-        name = parse_name(entry.name)
-        if name is not None and name.mark is None and _chosen(name.topic_partition, topics):
-            found[name.topic_partition] = entry
+    found = {each: files for each, files in find_segments(path).items() if _chosen(each, topics)}
     if not found:
         raise BadOption(f"{path} holds no partition of the topics asked for")
     return found
@@ -70,15 +60,14 @@ def _chosen(partition: TopicPartition, topics: Topics) -> bool:
     return partition.topic in topics.names if topics.names else not partition.topic.startswith(_INTERNAL)
 
 
-def survey(directory: Path, committed_only: bool) -> Extent:
+def survey(segments: Sequence[SegmentFile], committed_only: bool) -> Extent:
     """One look at all batch headers."""
-    segments = _segments(directory)
-    start = segments[0][0] if segments else 0
+    start = segments[0].base_offset
     end = start
     open_since: dict[int, int] = {}
     aborted: list[AbortedSpan] = []
-    for _, file in segments:
-        data = _mapped(file)
+    for file in segments:
+        data = file.mapped()
         for position, header in _whole_batches(data):
             end = header.next_offset
             if not committed_only or not header.transactional:
@@ -95,7 +84,7 @@ def survey(directory: Path, committed_only: bool) -> Extent:
 def extents(options: SourceOptions) -> tuple[Offsets, Offsets]:
     """Beginnings and ends of the chosen partitions."""
     found = find_partitions(options.path, options.topics)
-    seen = {partition: survey(directory, options.committed_only) for partition, directory in found.items()}
+    seen = {partition: survey(segments, options.committed_only) for partition, segments in found.items()}
     return {each: seen[each].start for each in seen}, {each: seen[each].end for each in seen}
 
 
@@ -104,8 +93,8 @@ def first_at(options: SourceOptions, moments: Offsets) -> Offsets:
     found = find_partitions(options.path, options.topics)
     answers: Offsets = {}
     for partition, moment in moments.items():
-        for _, file in _segments(found[partition]):
-            reaching = (each.base_offset for _, each in _whole_batches(_mapped(file)) if each.max_timestamp >= moment)
+        for file in found[partition]:
+            reaching = (each.base_offset for _, each in _whole_batches(file.mapped()) if each.max_timestamp >= moment)
             offset = next(reaching, -1)
             if offset >= 0:
                 answers[partition] = offset
@@ -115,15 +104,14 @@ def first_at(options: SourceOptions, moments: Offsets) -> Offsets:
 
 def read_segments(options: SourceOptions, wanted: Range, gathering: Gatherer) -> Iterator[pa.RecordBatch]:
     """The records of the range, as `gathering` takes them."""
-    directory = find_partitions(options.path, options.topics)[wanted.partition]
-    aborted = survey(directory, True).aborted if options.committed_only else ()
-    segments = _segments(directory)
+    segments = find_partitions(options.path, options.topics)[wanted.partition]
+    aborted = survey(segments, True).aborted if options.committed_only else ()
     position = wanted.start
-    for number, (_, file) in enumerate(segments):
-        following = segments[number + 1][0] if number + 1 < len(segments) else wanted.end
+    for number, file in enumerate(segments):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else wanted.end
         if following <= position or position >= wanted.end:
             continue
-        data = memoryview(_mapped(file))
+        data = memoryview(file.mapped())
         for start, end in _portions(data, position):
             rest = [each.transaction for each in aborted if each.marker >= position]
             added = gathering.reader.add(
@@ -152,23 +140,6 @@ def _portions(data: ByteView, position: int) -> Iterator[tuple[int, int]]:
             begun = -1
     if begun >= 0:
         yield begun, end
-
-
-def _segments(directory: Path) -> list[tuple[int, Path]]:
-    found = []
-    for file in directory.iterdir():
-        base = offset_of(file.name) if file.suffix == LOG_SUFFIX else None
-        if base is not None:
-            found.append((base, file))
-    return sorted(found)
-
-
-def _mapped(path: Path) -> ByteView:
-    """A file's bytes; the mapping goes when nobody holds them any more."""
-    if path.stat().st_size == 0:
-        return b""
-    with path.open("rb") as file:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _whole_batches(data: ByteView) -> Iterator[tuple[int, BatchHeader]]:
