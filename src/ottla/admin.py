@@ -5,6 +5,7 @@ from ottla.client.admin.brokers import BrokerState, ClusterState, Quorum, Quorum
 from ottla.client.admin.groups import CommittedOffset, GroupDescription, GroupMember, ListedGroup
 from ottla.client.admin.nodes import Feature, FeatureChange, LogDirectory, StoredReplica
 from ottla.client.admin.part import Outcome
+from ottla.client.admin.quotas import ClientQuota, QuotaEntity
 from ottla.client.admin.topics import (
     Config,
     ConfigSource,
@@ -26,6 +27,7 @@ __all__ = [
     "ActiveProducer",
     "Address",
     "BrokerState",
+    "ClientQuota",
     "ClusterState",
     "CommittedOffset",
     "Config",
@@ -46,6 +48,7 @@ __all__ = [
     "Partition",
     "Quorum",
     "QuorumReplica",
+    "QuotaEntity",
     "Reassignment",
     "Resource",
     "ResourceKind",

@@ -92,3 +92,40 @@ def test_a_failure_is_a_sentence(ottla: Ottla, made: str, arguments: tuple[str, 
 )
 def test_wrong_usage_is_exit_code_2(broker: Broker, arguments: tuple[str, ...]) -> None:
     assert Ottla(broker.bootstrap).attempt("config", *arguments).returncode == 2
+
+
+def test_quotas_are_set_listed_and_taken_away_where_brokers_have_them(
+    ottla: Ottla, any_broker: Broker, topic: str
+) -> None:
+    if any_broker.name == "ottla":
+        answer = ottla.attempt("quota", "list")
+        assert (answer.returncode, b"has no quotas for clients" in answer.stderr) == (1, True)
+        return
+    user = f"user-{topic}"
+    said = ottla.lines("quota", "set", "producer_byte_rate=1048576", "--user", user, "--client", "default")
+    assert said == [f"set producer_byte_rate=1048576 for user {user!r} client-id 'default'"]
+    (found,) = until(lambda: ottla.json("quota", "list", "--user", user), "the quota")
+    assert found == {
+        "entity": {"user": user, "client-id": "default"},
+        "quotas": {"producer_byte_rate": 1048576},
+    }
+    assert "producer_byte_rate" in ottla("quota", "list").decode()
+    wrong = ottla.attempt("quota", "set", "no.such=1", "--user", user)
+    assert (wrong.returncode, b"no.such" in wrong.stderr) == (1, True)
+    ottla("quota", "delete", "producer_byte_rate", "--user", user, "--client", "default")
+    until(lambda: ottla.json("quota", "list", "--user", user) == [], "nothing left")
+    assert ottla.attempt("quota", "set", "producer_byte_rate=1").returncode == 2
+
+
+def test_features_are_shown_and_refused_with_a_reason(ottla: Ottla) -> None:
+    levels = {row["feature"]: row for row in ottla.json("cluster", "features")}
+    version = levels["metadata.version"]
+    assert version["lowest"] <= version["level"] <= version["highest"]
+    assert ottla.lines("cluster", "features")[0].split() == ["FEATURE", "LEVEL", "LOWEST", "HIGHEST"]
+    same = f"group.version={levels['group.version']['level']}"
+    assert ottla.lines("cluster", "set-feature", same, "--dry-run") == ["settable feature 'group.version'"]
+    answer = ottla.attempt("cluster", "set-feature", "no.such=7")
+    assert (answer.returncode, b"no.such" in answer.stderr) == (1, True)
+    for number, sentence in (("1", b"is up"), ("77", b"not currently registered")):
+        answer = ottla.attempt("cluster", "unregister", number)
+        assert (answer.returncode, sentence in answer.stderr) == (1, True)

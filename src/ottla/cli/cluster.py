@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.output import say, show, show_json
+from ottla.cli.output import Column, Table, say, show, show_json
 from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, AsJson, Bootstrap, Seconds, with_cluster
 
 if TYPE_CHECKING:
     from ottla.cli.cluster_views import Status
     from ottla.client.admin.brokers import Quorum
-    from ottla.client.admin.nodes import LogDirectory
+    from ottla.client.admin.nodes import Feature, LogDirectory
     from ottla.client.admin.part import Outcome
     from ottla.client.cluster import Cluster
 
@@ -220,6 +220,89 @@ def log_dirs(
         show(views.directories_table(found))
         say("\n")
         show(views.topics_table(found))
+
+
+@app.command()
+def features(
+    as_json: AsJson = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    seconds: Seconds = DEFAULT_SECONDS,
+) -> None:
+    """Show the features of the cluster: the level that is on, and those its brokers can do.
+
+    \b
+    ottla cluster features
+    """
+    from ottla.client.admin.nodes import NodeAdmin
+
+    async def work(cluster: "Cluster") -> "dict[str, Feature]":
+        return await NodeAdmin(cluster).features(seconds)
+
+    found = sorted(with_cluster(bootstrap, seconds, work).items())
+    if as_json:
+        show_json([{"feature": name, **feature._asdict()} for name, feature in found])
+        return
+    columns = [Column("FEATURE"), Column("LEVEL", True), Column("LOWEST", True), Column("HIGHEST", True)]
+    show(Table(columns, [[name, *map(str, feature)] for name, feature in found]))
+
+
+@app.command("set-feature")
+def set_feature(
+    levels: Annotated[
+        list[str], typer.Argument(metavar="FEATURE=LEVEL…", help="The level a feature shall have; 0 turns it off.")
+    ],
+    downgrade: Annotated[bool, typer.Option("--downgrade", help="The level is lower, and nothing gets lost.")] = False,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="The level is lower, and metadata may get lost.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say whether it could be done.")] = False,
+    as_json: AsJson = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    seconds: Seconds = DEFAULT_SECONDS,
+) -> None:
+    """Set the level of features: all of what is asked for, or nothing.
+
+    \b
+    ottla cluster set-feature metadata.version=27 --dry-run
+    ottla cluster set-feature transaction.version=1 --downgrade
+    """
+    from ottla.cli.named import whole_number
+    from ottla.cli.outcomes import report
+    from ottla.cli.topic import parse_settings
+    from ottla.client.admin.nodes import FeatureChange, NodeAdmin
+
+    wanted = {name: whole_number(level, name) for name, level in parse_settings(levels).items()}
+    lower = FeatureChange.UNSAFE_DOWNGRADE if unsafe else FeatureChange.SAFE_DOWNGRADE
+    change = lower if downgrade or unsafe else FeatureChange.UPGRADE
+
+    async def work(cluster: "Cluster") -> "dict[str, Outcome]":
+        return await NodeAdmin(cluster).update_features(wanted, change, seconds, validate_only=dry_run)
+
+    report("feature", with_cluster(bootstrap, seconds, work), "settable" if dry_run else "set", as_json=as_json)
+
+
+@app.command()
+def unregister(
+    node: Annotated[int, typer.Argument(metavar="BROKER", min=0, help="The number of a broker that is gone.")],
+    as_json: AsJson = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    seconds: Seconds = DEFAULT_SECONDS,
+) -> None:
+    """Forget a broker that will not come back; move its replicas to others first.
+
+    \b
+    ottla cluster unregister 4
+    """
+    from ottla.cli.failures import Failure
+    from ottla.cli.outcomes import report
+    from ottla.client.admin.brokers import BrokerAdmin
+    from ottla.client.admin.nodes import NodeAdmin
+
+    async def work(cluster: "Cluster") -> "Outcome":
+        known = (await BrokerAdmin(cluster).describe_cluster(seconds)).brokers
+        if any(broker.node_id == node and not broker.fenced for broker in known):
+            raise Failure(f"broker {node} is up, and would go on as one that nobody knows; stop it first")
+        return await NodeAdmin(cluster).unregister_broker(node, seconds)
+
+    report("broker", {str(node): with_cluster(bootstrap, seconds, work)}, "unregistered", as_json=as_json)
 
 
 async def _status(cluster: "Cluster", seconds: float) -> "Status":

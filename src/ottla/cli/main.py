@@ -37,6 +37,7 @@ COMMANDS = {
     "consume": _Place("ottla.cli.consume", "consume", "Print the records of topics, all or chosen ones."),
     "group": _Place("ottla.cli.group", "app", "List, describe, reset and delete consumer groups."),
     "config": _Place("ottla.cli.config", "app", "See and change settings of topics, brokers and groups."),
+    "quota": _Place("ottla.cli.quota", "app", "See and change the quotas of users, clients and addresses."),
     "transaction": _Place("ottla.cli.transaction", "app", "List, describe, abort transactions; find what hangs."),
     "pipeline": _Place("ottla.cli.pipeline", "app", "Run stream processing on Spark; see it, stop it."),
     "bench": _Place("ottla.cli.bench", "app", "Measure a cluster: producers, consumers, and the way through both."),

@@ -12,6 +12,7 @@ from typing import Self, Unpack
 from ottla.client.admin.brokers import BrokerAdmin
 from ottla.client.admin.groups import GroupAdmin
 from ottla.client.admin.nodes import NodeAdmin
+from ottla.client.admin.quotas import QuotaAdmin
 from ottla.client.admin.topics import TopicAdmin
 from ottla.client.admin.transactions import TransactionAdmin
 from ottla.client.cluster import Cluster, ClusterSettings
@@ -19,7 +20,7 @@ from ottla.client.errors import ClientClosed
 from ottla.client.settings import ADMIN, AdminKeywords, load
 
 
-class Admin(TopicAdmin, BrokerAdmin, GroupAdmin, TransactionAdmin, NodeAdmin):
+class Admin(TopicAdmin, BrokerAdmin, GroupAdmin, TransactionAdmin, NodeAdmin, QuotaAdmin):
     """Use it as an async context manager. Settings are those of Kafka's admin client.
 
     Every call takes the `seconds` it may last in all; `default.api.timeout.ms` where none are given. A call about

@@ -63,3 +63,6 @@ class Admin(Face[AsyncAdmin]):
     unregister_broker = Blocked(AsyncAdmin.unregister_broker)
     add_voter = Blocked(AsyncAdmin.add_voter)
     remove_voter = Blocked(AsyncAdmin.remove_voter)
+
+    client_quotas = Blocked(AsyncAdmin.client_quotas)
+    alter_client_quotas = Blocked(AsyncAdmin.alter_client_quotas)
