@@ -7,7 +7,7 @@ a `BadPipeline` with the name of the part; every source, table and step is a vie
 
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import PySparkException
@@ -30,6 +30,7 @@ from ottla.spark.pipelines.definition import (
 from ottla.spark.pipelines.files import Program, carry_along
 from ottla.spark.pipelines.graph import Node, dead_letter_node, graph_of, sink_node, source_node
 from ottla.spark.pipelines.sentences import sentence_of
+from ottla.spark.pipelines.workers import patiently
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,7 +122,7 @@ class Pipeline:
         if source.table:
             options.pop("startingOffsets", None)
         reader = self.spark.readStream if streaming else self.spark.read
-        return reader.format("ottla").options(**(options | other)).load()
+        return patiently(reader.format("ottla").options(**(options | other)).load)
 
     def options(self, source: Source) -> dict[str, str]:
         """What the data source is told."""
@@ -193,9 +194,13 @@ class Pipeline:
         writer = output.frame.writeStream.queryName(f"{self.frame.name}/{sink.name}").outputMode(sink.mode)
         writer = writer.option("checkpointLocation", checkpoint)
         if sink.kind == "topic":
-            client = {name: value for name, value in self.frame.client.items() if name in PRODUCER.settings}
-            format_ = {} if sink.format in ("json", RAW) else {"format": sink.format}
-            writer = writer.format("ottla").options(**client, **format_, topic=sink.place, **sink.options)
+            options = {name: value for name, value in self.frame.client.items() if name in PRODUCER.settings}
+            options |= {} if sink.format in ("json", RAW) else {"format": sink.format}
+            options |= {"topic": sink.place, **sink.options}
+            if sink.mode == "update":
+                writer = writer.foreachBatch(_batch_writer(options))
+            else:
+                writer = writer.format("ottla").options(**options)
         elif sink.kind == "parquet":
             writer = writer.format("parquet").option("path", sink.place).options(**sink.options)
             writer = writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
@@ -264,6 +269,15 @@ def _records(sink: Sink, frame: "DataFrame") -> "DataFrame":
 
 def _key(expression: str) -> Any:
     return functions.expr(expression).cast("string")
+
+
+def _batch_writer(options: dict[str, str]) -> "Callable[[DataFrame, int], None]":
+    """For mode update, in which Spark starts no query with a Python sink: each batch is written by itself."""
+
+    def write(frame: "DataFrame", _batch: int) -> None:
+        frame.write.format("ottla").mode("append").options(**options).save()
+
+    return write
 
 
 def _call(step: Step, frames: list["DataFrame"]) -> "DataFrame":

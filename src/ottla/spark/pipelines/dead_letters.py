@@ -28,6 +28,7 @@ from ottla.spark.pipelines.building import Output, Pipeline, corrupt_column
 from ottla.spark.pipelines.definition import Source
 from ottla.spark.pipelines.offset_log import BatchOffsets, OffsetLog, UnknownForm
 from ottla.spark.pipelines.registry import PIPELINES, Document, settings_of
+from ottla.spark.pipelines.workers import patiently
 from ottla.spark.stream_reader import StreamReader
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ class Desk:
         if this is None:
             _log.warning("the dead letters of %s, batch %d, cannot be found any more", self._query, batch)
         else:
-            self._write(batch, list(self._letters(batch, before or self._beginning(this), this)))
+            start = before or self._beginning(this)
+            self._write(batch, patiently(lambda: list(self._letters(start, this))))
         self._seen = batch
 
     def nothing_in(self, batch: int) -> None:
@@ -157,7 +159,7 @@ class Desk:
             starts.append(None if source is None else self._initial.get(source.name, ends))
         return BatchOffsets(0, tuple(starts))
 
-    def _letters(self, batch: int, before: BatchOffsets, this: BatchOffsets) -> Iterator[tuple[Any, str]]:
+    def _letters(self, before: BatchOffsets, this: BatchOffsets) -> Iterator[tuple[Any, str]]:
         for each in ranges(self._sources, before, this):
             typed = self._read(each, plain=False)
             found: list[tuple[DataFrame, str]] = []

@@ -14,6 +14,7 @@ from ottla.client.settings.nearest import nearest
 FORMATS = ("json", "avro", "protobuf", "csv")
 MODES = ("append", "update", "complete")
 RAW = "raw"
+DELIVERIES = ("exactly-once", "at-least-once")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -308,7 +309,9 @@ def sink_from(name: str, given: Any, problems: list[str]) -> Sink:
         reader.problem("mode cannot be complete: a topic is never written anew; update writes what has changed")
     options = reader.pairs("options")
     if "delivery" in reader:
-        options["delivery"] = reader.text("delivery", choices=("exactly-once", "at-least-once"))
+        options["delivery"] = reader.text("delivery", choices=DELIVERIES)
+    if kind == "topic" and mode == "update" and options.setdefault("delivery", DELIVERIES[1]) == DELIVERIES[0]:
+        reader.problem("cannot be exactly-once in mode update, of which Spark lets no Python sink know; take append")
     return Sink(
         name,
         kind,

@@ -5,6 +5,7 @@ knows: the command line. Invariants: one thread; a stop lets the batches that ru
 are stopped and the pipeline has failed, with one sentence; whatever the end, the registry hears of it.
 """
 
+import json
 import os
 import socket
 import threading
@@ -36,12 +37,14 @@ from ottla.spark.pipelines.registry import (
     create_topics,
 )
 from ottla.spark.pipelines.sentences import sentence_of
+from ottla.spark.pipelines.workers import ATTEMPTS, is_late_worker, patiently
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _LOOK_SECONDS = 0.25
 _HEARTBEAT_SECONDS = 5.0
+_START_SECONDS = 60.0
 _END_SECONDS = 120.0
 """How long a batch may take to end after a request to stop."""
 
@@ -59,13 +62,24 @@ class Order(NamedTuple):
 class _Running:
     """One query."""
 
-    def __init__(self, output: Output, query: "StreamingQuery", desk: Desk | None) -> None:
+    def __init__(self, output: Output, start: "Callable[[], StreamingQuery]", desk: Desk | None) -> None:
         self.name = output.sink.name
-        self.query = query
+        self._start = start
+        self.query = start()
+        self.starts = 1
         self.desk = desk
         self.batch = -1
         self.moment = ""
         self.last: Document | None = None
+
+    def start_again(self) -> None:
+        """From the checkpoint."""
+        self.query = self._start()
+        self.starts += 1
+
+    def is_reading(self) -> bool:
+        """Its sources are up, or it has ended."""
+        return not self.query.isActive or not str(self.query.status["message"]).startswith("Initializing")
 
     def news(self) -> list[dict[str, Any]]:
         """Progress that was not seen yet; of batches between two looks none is left out."""
@@ -76,7 +90,7 @@ class _Running:
         if last["batchId"] > self.batch + 1:
             found = [each for each in self.query.recentProgress if each["batchId"] > self.batch] or found
         self.batch, self.moment = last["batchId"], last["timestamp"]
-        return [dict(each) for each in found]
+        return [json.loads(each.json) for each in found]
 
 
 class Run:
@@ -138,8 +152,17 @@ class Run:
         for output in self._pipeline.outputs:
             checkpoint = f"{self._order.checkpoint.rstrip('/')}/{output.sink.name}"
             desk = self._desk(output, checkpoint, reported)
-            query = self._pipeline.writer(output, checkpoint, self._order.once).start()
-            self._running.append(_Running(output, query, desk))
+            writer = self._pipeline.writer(output, checkpoint, self._order.once)
+            running = _Running(output, lambda writer=writer: patiently(writer.start), desk)  # type: ignore[misc]
+            self._running.append(running)
+            self._until_reading(running)
+
+    def _until_reading(self, running: _Running) -> None:
+        """One after the other: each source is a new process, and many at once are late."""
+        pause = threading.Event()
+        deadline = self._clock.monotonic() + _START_SECONDS
+        while not running.is_reading() and self._clock.monotonic() < deadline and not self._stopping.is_set():
+            pause.wait(0.05)
 
     def _desk(self, output: Output, checkpoint: str, reported: set[str]) -> Desk | None:
         """Of a source that several queries read, the first tells what cannot be decoded."""
@@ -160,7 +183,7 @@ class Run:
             for each in self._running:
                 self._look_at(each)
             self._check()
-            if not active:
+            if not active and not any(each.query.isActive for each in self._running):
                 return FINISHED
             self._board.refresh(0)
             if self._stopping.is_set() or self._is_asked_to_stop():
@@ -193,7 +216,11 @@ class Run:
     def _check(self) -> None:
         for each in self._running:
             problem = each.query.exception()
-            if problem is not None:
+            if is_late_worker(problem) and each.starts < ATTEMPTS:
+                self._tell(f"{each.name}: a Python worker of Spark was late; starting the query again")
+                each.start_again()
+                self._until_reading(each)
+            elif problem is not None:
                 raise QueryFailed(f"query {each.name}: {sentence_of(problem)}")
 
     def _is_asked_to_stop(self) -> bool:

@@ -1,0 +1,80 @@
+"""Pipelines in tests: what they read is sent, what they wrote is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla import blocking
+from ottla.admin import NewTopic
+from ottla.base.vocabulary import TopicPartition
+from support.processes import until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ottla.records.record import ConsumedRecord
+
+
+class Sent(NamedTuple):
+    """A record to send."""
+
+    topic: str
+    key: bytes
+    value: bytes
+    timestamp: int
+
+
+def make_topics(bootstrap: str, names: Iterable[str], **configs: Mapping[str, str]) -> None:
+    """Topics with two partitions; settings by name where one needs some."""
+    with blocking.Admin(bootstrap_servers=bootstrap) as admin:
+        created = admin.create_topics([NewTopic(name, 2, 1, configs.get(name, {})) for name in names])
+    assert not any(each.error for each in created.values())
+
+
+def send(bootstrap: str, records: Iterable[Sent]) -> None:
+    with blocking.Producer(bootstrap_servers=bootstrap) as producer:
+        for record in records:
+            producer.put(record.topic, record.value, record.key, timestamp=record.timestamp)
+
+
+def committed(bootstrap: str, topic: str) -> list[ConsumedRecord]:
+    """What readers of committed records see of a topic, up to its end."""
+    settings = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed"}
+    with blocking.Consumer(settings) as consumer:
+        partitions = [TopicPartition(topic, each.number) for each in consumer.partitions_for(topic)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(partitions)
+        found: list[ConsumedRecord] = []
+
+        def is_read() -> bool:
+            found.extend(consumer.poll(0.2, 10_000))
+            return all(consumer.position(each) >= ends[each] for each in partitions)
+
+        until(is_read, f"{topic} read to its end", 60)
+        return found
+
+
+def values(bootstrap: str, topic: str) -> list[dict[str, Any]]:
+    """The JSON of a topic's committed records."""
+    return [json.loads(record.value or b"null") for record in committed(bootstrap, topic)]
+
+
+def headers_of(record: ConsumedRecord) -> dict[str, str]:
+    return {name: (value or b"").decode() for name, value in record.headers}
+
+
+def run_once(spark: SparkSession, file: Path, bootstrap: str, checkpoint: Path, **variables: str) -> str:
+    """Run a file's pipeline over what is there."""
+    from ottla.spark.pipelines.building import build
+    from ottla.spark.pipelines.files import load_pipeline
+    from ottla.spark.pipelines.running import Order, Run
+
+    described = load_pipeline(str(file), variables)
+    frame = described.frame._replace(client={"bootstrap.servers": bootstrap})
+    pipeline = build(spark, described._replace(frame=frame))
+    assert pipeline.check() == []
+    return Run(pipeline, Order(str(file), str(checkpoint), True, ""), lambda line: None).run()
