@@ -1,21 +1,25 @@
 """One led partition of `__consumer_offsets` and the machine of the groups it holds."""
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.group_cluster import ImageCluster
 from ottla.broker.machine_shard import Decided, MachineShard, Writer, read_clock
 from ottla.broker.partitions import Partition
-from ottla.groups.decision import Limits
+from ottla.groups.decision import Decision, Limits
 from ottla.groups.facts import Fact, OffsetFact
 from ottla.groups.machine import GroupMachine
 from ottla.groups.records import written
+from ottla.groups.telling import generation_of, group_of, new_generation
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+
+logger = logging.getLogger("ottla.groups")
 
 Answer: TypeAlias = "Message | asyncio.Future[Message] | None"
 
@@ -28,6 +32,22 @@ class GroupShard(MachineShard[Fact, Message]):
         compression = broker.values.integer("offsets.topic.compression.codec")
         seconds = broker.values.integer("offsets.commit.timeout.ms") / 1000
         super().__init__(broker, partition, self.machine, written, seconds, compression)
+
+    def carry_out(
+        self, decision: Decided[Fact, Message], refused: Callable[[ErrorCode], Message], writer: Writer | None = None
+    ) -> Answer:
+        assert isinstance(decision, Decision)
+        group_id = group_of(decision)
+        if group_id is None:
+            return super().carry_out(decision, refused, writer)
+        before = self.machine.groups.get(group_id)
+        generation, members = generation_of(before), tuple(before.members) if before is not None else ()
+        answer = super().carry_out(decision, refused, writer)
+        after = self.machine.groups.get(group_id)
+        if after is not None and generation_of(after) > generation:
+            self._broker.groups.rebalances += 1
+            logger.info("%s", new_generation(decision, members, after))
+        return answer
 
     def _apply(self, facts: Sequence[Fact], writer: Writer | None) -> None:
         if writer is None:

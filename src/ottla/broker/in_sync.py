@@ -116,7 +116,6 @@ class InSync:
                 continue
             proposal = leading.leaving(log.end_offset, now, self.lag_seconds)
             if proposal is not None:
-                logger.info("%s: the in-sync set shrinks to %s", partition, list(proposal.in_sync))
                 self._ask(partition, proposal)
         if start + SLICE < len(partitions) and not self._stopped:
             self._broker.loop.call_soon(self._slice, partitions, start + SLICE)

@@ -144,21 +144,29 @@ class Lifecycle:
                     logger.warning(
                         "the registration of this broker does not count any more (%s): registers anew", error.name
                     )
-                    self._unfenced.clear()
+                    self._fence()
                     await self._register()
                     continue
                 if error != ErrorCode.NONE:
                     pause = RETRY_SECONDS
                 elif answer.is_fenced:
-                    self._unfenced.clear()
+                    self._fence()
                     if answer.is_caught_up:
                         pause = RETRY_SECONDS
-                else:
+                elif self.fenced:
+                    logger.info(
+                        "the controller counts on this broker from here on (epoch %d)", self._broker.broker_epoch
+                    )
                     self._unfenced.set()
             except (ControllerUnavailable, CannotRegister) as problem:
                 logger.warning("the controller cannot be told that this broker lives: %s", problem)
                 pause = RETRY_SECONDS
             await self._pause(pause)
+
+    def _fence(self) -> None:
+        if not self.fenced:
+            logger.warning("the controller has fenced this broker: others lead until it is let in again")
+            self._unfenced.clear()
 
     async def _pause(self, seconds: float) -> None:
         try:

@@ -6,6 +6,7 @@ topic that clients can reach has its logs; a log is pulled exactly while its rep
 """
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
@@ -16,10 +17,13 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.image import NO_LEADER, ClusterImage, PartitionImage, ResourceType, TopicImage
+from ottla.metadata.news import replica_news
 from ottla.replication.leader import Leading
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+
+logger = logging.getLogger("ottla.broker")
 
 Overrides = tuple[tuple[str, str], ...]
 
@@ -86,6 +90,17 @@ class Publisher:
             for number in sorted(numbers):
                 tasks += self._change(topic, number)
         self._logs.add(tasks)
+        self._tell(delta, image)
+
+    def _tell(self, delta: ClusterDelta, image: ClusterImage) -> None:
+        if not delta.changed_topics and not delta.created_topics:
+            return
+        news, shrinks, expansions = replica_news(delta, image, self._broker.node_id)
+        for each in news:
+            logger.info("%s", each.text)
+        traffic = self._broker.partitions.traffic
+        traffic.in_sync_shrinks += shrinks
+        traffic.in_sync_expansions += expansions
 
     def make_missing_logs(self) -> None:
         """Try those again that could not be made for lack of room."""

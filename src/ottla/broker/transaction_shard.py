@@ -5,13 +5,14 @@ knows: what is decided, how a partition is told. Invariant: markers are written 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.broker.machine_shard import MachineShard, Writer, read_clock, when_safe_to_go_on
+from ottla.broker.machine_shard import Decided, MachineShard, Writer, read_clock, when_safe_to_go_on
 from ottla.broker.partitions import Partition
 from ottla.broker.transaction_endings import RETRY_SECONDS, Ending, Endings
 from ottla.broker.transaction_markers import Markers
@@ -19,10 +20,12 @@ from ottla.log.producers import EndMarker
 from ottla.transactions.decision import Decision, Limits, Outcome, Producer
 from ottla.transactions.machine import TransactionMachine
 from ottla.transactions.records import written
-from ottla.transactions.state import State, TransactionFact
+from ottla.transactions.state import State, Transaction, TransactionFact
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+
+logger = logging.getLogger("ottla.transactions")
 
 R = TypeVar("R")
 FEATURE = "transaction.version"
@@ -52,14 +55,17 @@ class TransactionShard(MachineShard[TransactionFact, Outcome]):
         self._endings = Endings(broker, Markers(broker), self._complete)
         self._to_add: dict[str, list[Adding]] = {}
         """Who waits for the end of the transaction before."""
+        self._why = ""
+        """What the decision that is being carried out would abort a transaction for."""
 
     def begin(self) -> None:
         super().begin()
         for transactional_id in self.machine.ending():
             self._end(transactional_id)
 
-    def ask(self, decision: Decision) -> "Outcome | asyncio.Future[Outcome]":
-        """Carry out what somebody asked for."""
+    def ask(self, decision: Decision, why: str = "its producer asked for that") -> "Outcome | asyncio.Future[Outcome]":
+        """Carry out what somebody asked for; `why` is told where a transaction is aborted by it."""
+        self._why = why
         answer = self.carry_out(decision, Outcome)
         assert answer is not None
         return answer
@@ -97,7 +103,24 @@ class TransactionShard(MachineShard[TransactionFact, Outcome]):
         super()._apply(facts, writer)
         for transactional_id, transaction in facts:
             if transaction is not None and transaction.state.ending:
+                if transaction.state is State.PREPARE_ABORT:
+                    self._tell_abort(transactional_id, transaction)
                 self._end(transactional_id)
+
+    def _carry_out_due(self, decision: Decided[TransactionFact, Outcome]) -> None:
+        self._why = ""
+        super()._carry_out_due(decision)
+
+    def _tell_abort(self, transactional_id: str, transaction: Transaction) -> None:
+        count = len(transaction.partitions)
+        logger.info(
+            "transaction %s of producer %d is aborted in %d partition%s: %s",
+            transactional_id,
+            transaction.producer_id,
+            count,
+            "s" * (count != 1),
+            self._why or f"it took longer than the {transaction.timeout_ms} ms it may",
+        )
 
     def _end(self, transactional_id: str) -> None:
         """Tell the partitions of a transaction how it ends, as soon as that is committed."""

@@ -34,8 +34,10 @@ from ottla.metadata import (
 from ottla.metadata.brokers import Holder
 from ottla.metadata.configs import MIN_IN_SYNC
 from ottla.metadata.decision import Decision, Place, Refusal
+from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
+from ottla.metadata.news import changed_partitions, cluster_news
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -89,6 +91,9 @@ class Controller:
         self.elections = 0
         """Partitions that got another leader while this node decided."""
         self.unclean_elections = 0
+        self._fenced_here: set[int] = set()
+        """Brokers whose fencing was told of with its reason."""
+        loader.subscribe(self._published)
         self._is_present: Callable[[int, int], bool] = lambda broker_id, epoch: True
 
     def attach(self, quorum: Quorum) -> None:
@@ -133,6 +138,19 @@ class Controller:
         A heartbeat of a broker that is not there, as seen from there, does not let it take part again.
         """
         self._is_present = is_present
+
+    def _published(self, delta: ClusterDelta, image: ClusterImage) -> None:
+        """The log of the controller that decides tells what became of the cluster."""
+        told = self._fenced_here & delta.changed_brokers
+        self._fenced_here -= told
+        if not self.active:
+            return
+        for each in cluster_news(delta, image, told):
+            logger.log(logging.WARNING if each.alarming else logging.INFO, "%s", each.text)
+        for _, before, after in changed_partitions(delta, image, created=False):
+            if before is not None and before.leader != after.leader and after.leader >= 0:
+                self.elections += 1
+                self.unclean_elections += after.recovering and not before.recovering
 
     # --- what the quorum tells ---------------------------------------------------------------------------------------
 
@@ -272,8 +290,10 @@ class Controller:
         latest = self._ledger.latest
         broker = None if latest is None else latest.brokers.get(broker_id)
         if broker is not None and not broker.fenced:
+            self._fenced_here.add(broker_id)
             stored = self.carry_out(lambda place: brokers.fence(broker, place), f"broker {broker_id} is fenced: {why}")
             if not stored:
+                self._fenced_here.discard(broker_id)
                 return
         self._heartbeats.forget(broker_id)
 

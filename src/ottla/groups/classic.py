@@ -81,6 +81,7 @@ class ClassicGroup:
         "subscribed",
         "sync_until",
         "unsynced",
+        "why",
     )
 
     def __init__(self, group_id: str, since_ms: int) -> None:
@@ -108,6 +109,8 @@ class ClassicGroup:
         self.initial: InitialDelay | None = None
         self.newcomers = False
         """Somebody has joined since the initial delay was last prolonged."""
+        self.why = ""
+        """What the last rebalance began for, in words for the log."""
 
     def copy(self) -> "ClassicGroup":
         """A draft to work on: what happens to it leaves this group as it is."""

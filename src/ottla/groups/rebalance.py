@@ -29,12 +29,13 @@ CAN_REBALANCE = (State.EMPTY, State.COMPLETING, State.STABLE)
 class Rebalance:
     """One request, or one deadline, on its way through a group."""
 
-    __slots__ = ("_limits", "_now", "facts", "group", "released")
+    __slots__ = ("_left", "_limits", "_now", "facts", "group", "released")
 
     def __init__(self, draft: ClassicGroup, limits: Limits, now: Now) -> None:
         self.group = draft
         self._limits = limits
         self._now = now
+        self._left = ""
         self.facts: list[Fact] = []
         self.released: list[tuple[Token, Message]] = []
 
@@ -113,7 +114,7 @@ class Rebalance:
             )
         )
         group.sessions[member_id] = self._now.steady_ms + NEW_MEMBER_MS
-        self._rebalance_or_complete()
+        self._rebalance_or_complete(_reason(f"member {member_id} joined", request.reason))
 
     def _join_again(self, request: JoinGroupRequest, caller: Caller, member: Member) -> JoinGroupResponse | None:
         group = self.group
@@ -125,7 +126,7 @@ class Rebalance:
             return self._joined(member, with_members=False)
         # New metadata, or a leader that wants a rebalance because topics changed.
         self._update(request, caller, member)
-        self._rebalance_or_complete()
+        self._rebalance_or_complete(_reason(f"member {member.member_id} joined again", request.reason))
         return None
 
     def _update(self, request: JoinGroupRequest, caller: Caller, member: Member) -> None:
@@ -163,10 +164,10 @@ class Rebalance:
         if group.state is State.STABLE:
             if group.choose_protocol() == group.protocol:
                 return self._taken_over(caller.version, member_id, leader or "")
-            self._prepare()
+            self._prepare(f"static member {request.group_instance_id} came back with other protocols")
         elif group.state is State.COMPLETING:
             # The leader may be assigning to the old id at this moment.
-            self._prepare()
+            self._prepare(f"static member {request.group_instance_id} came back")
         else:
             self._complete_if_all_joined()
         return None
@@ -216,9 +217,9 @@ class Rebalance:
         group.previous, group.state = group.state, state
         group.since_ms = self._now.wall_ms
 
-    def _rebalance_or_complete(self) -> None:
+    def _rebalance_or_complete(self, why: str) -> None:
         if self.group.state in CAN_REBALANCE:
-            self._prepare()
+            self._prepare(why)
         else:
             self._complete_if_all_joined()
 
@@ -228,9 +229,10 @@ class Rebalance:
         if group.state is State.PREPARING and group.previous is not State.EMPTY and group.all_joined():
             self._complete_join()
 
-    def _prepare(self) -> None:
+    def _prepare(self, why: str) -> None:
         """Have everybody join again."""
         group = self.group
+        group.why = why
         if group.state is State.COMPLETING:
             self._assign({}, ErrorCode.REBALANCE_IN_PROGRESS)
         group.unsynced.clear()
@@ -360,18 +362,20 @@ class Rebalance:
             if present is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             self._forget(present, ErrorCode.UNKNOWN_MEMBER_ID)
+            self._left = _reason(f"static member {instance_id} was removed", leaving.reason)
             return ErrorCode.NONE
         if leaving.member_id not in group.pending:
             error = group.member_error(leaving.member_id, leaving.group_instance_id)
             if error != ErrorCode.NONE:
                 return error
         self._forget(leaving.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+        self._left = _reason(f"member {leaving.member_id} left", leaving.reason)
         return ErrorCode.NONE
 
     def left(self) -> None:
         """Somebody has gone: the others share the work anew."""
         if self.group.state in (State.STABLE, State.COMPLETING):
-            self._prepare()
+            self._prepare(self._left)
         else:
             self._complete_if_all_joined()
 
@@ -413,7 +417,7 @@ class Rebalance:
             return
         self._forget(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
         if member is not None and group.state in (State.STABLE, State.COMPLETING):
-            self._prepare()
+            self._prepare(f"the session of member {member_id} ended")
         elif group.state is State.PREPARING and group.all_joined():
             self._complete_join()
 
@@ -422,9 +426,10 @@ class Rebalance:
         group = self.group
         group.sync_until = None
         if group.unsynced:
-            for member_id in tuple(group.unsynced):
+            missing = sorted(group.unsynced)
+            for member_id in missing:
                 self._forget(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
-            self._prepare()
+            self._prepare(f"{', '.join(missing)} did not ask for an assignment in time")
 
     def _join_overdue(self) -> None:
         group = self.group
@@ -443,13 +448,18 @@ class Rebalance:
         for member in group.members.values():
             self._renew(member)
         if len(group.members) > self._limits.max_size:
-            self._prepare()
+            self._prepare("it has more members than group.max.size allows")
 
 
 def join_refused(member_id: str, error: ErrorCode, version: int) -> JoinGroupResponse:
     return JoinGroupResponse(
         error_code=error, member_id=member_id, protocol_name=None if version >= NO_PROTOCOL_FROM else ""
     )
+
+
+def _reason(what: str, clients: str | None) -> str:
+    """What happened, and what the client says of it."""
+    return f"{what} ({clients})" if clients else what
 
 
 def _protocols(request: JoinGroupRequest) -> tuple[tuple[str, bytes], ...]:

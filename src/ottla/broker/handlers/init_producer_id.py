@@ -51,7 +51,8 @@ def _transactional(broker: "Broker", request: InitProducerIdRequest, context: Co
     decision = shard.machine.decide_init(transactional_id, request.transaction_timeout_ms, expected, fresh, shard.now())
     if decision.needs_producer_id:
         return _with_producer_id(broker, request, context)
-    return answered(shard.ask(decision), lambda outcome: _told(outcome, context.version))
+    outcome = shard.ask(decision, "a producer has taken its id over")
+    return answered(outcome, lambda outcome: _told(outcome, context.version))
 
 
 async def _with_producer_id(

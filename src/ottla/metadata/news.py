@@ -1,0 +1,270 @@
+"""What a change of metadata means, in sentences for the log of a node.
+
+Owns: the words. Never knows: who prints them. Invariants: what happens to many at once is one sentence that names the
+first few; the sentences about the whole cluster and those about one broker's replicas tell nothing twice.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ottla.metadata.delta import ClusterDelta
+from ottla.metadata.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, ResourceType, TopicImage
+
+NAMED = 5
+"""How many are named where many are told of together."""
+_KINDS = {
+    ResourceType.TOPIC: "topic",
+    ResourceType.BROKER: "broker",
+    ResourceType.CLIENT_METRICS: "client metrics",
+    ResourceType.GROUP: "group",
+}
+
+
+class News(NamedTuple):
+    """One sentence."""
+
+    text: str
+    alarming: bool = False
+
+
+class Moved(NamedTuple):
+    """A partition before and after; before is None where it is new."""
+
+    name: str
+    before: PartitionImage | None
+    after: PartitionImage
+
+
+def some(names: Sequence[str]) -> str:
+    """`a, b, c, d, e and 7 more`"""
+    named = ", ".join(names[:NAMED])
+    return named if len(names) <= NAMED else f"{named} and {len(names) - NAMED} more"
+
+
+def changed_partitions(delta: ClusterDelta, image: ClusterImage, created: bool) -> Iterator[Moved]:
+    """Those that are another, and with `created` those of new topics."""
+    for topic_id, numbers in delta.changed_topics.items():
+        topic = image.topics_by_id.get(topic_id)
+        if topic is None:
+            continue
+        earlier = delta.before.topics_by_id.get(topic_id)
+        for number in sorted(numbers):
+            before = None if earlier is None or number >= len(earlier.partitions) else earlier.partitions[number]
+            yield Moved(f"{topic.name}-{number}", before, topic.partitions[number])
+    for topic_id in delta.created_topics if created else ():
+        topic = image.topics_by_id[topic_id]
+        for number, after in enumerate(topic.partitions):
+            yield Moved(f"{topic.name}-{number}", None, after)
+
+
+# --- the whole cluster -----------------------------------------------------------------------------------------------
+
+
+def cluster_news(delta: ClusterDelta, image: ClusterImage, told: Collection[int] = ()) -> Iterator[News]:
+    """For the controller that decides; `told` are brokers whose fencing has been told of with its reason."""
+    yield from _topics(delta, image)
+    yield from _brokers(delta, image, told)
+    yield from _partitions(list(changed_partitions(delta, image, created=False)))
+    if not delta.before.features:
+        return  # a new cluster begins with some
+    yield from _configs(delta, image)
+    if delta.features_changed:
+        for name in sorted({*image.features, *delta.before.features}):
+            if image.features.get(name) != delta.before.features.get(name):
+                yield News(f"feature {name} is at {image.features.get(name, 0)} now")
+
+
+def _topics(delta: ClusterDelta, image: ClusterImage) -> Iterator[News]:
+    made = [image.topics_by_id[topic_id] for topic_id in delta.created_topics]
+    if len(made) > NAMED:
+        yield News(f"{len(made)} topics are created: {some([topic.name for topic in made])}")
+    else:
+        yield from (News(f"topic {topic.name} is created: {_size(topic)}") for topic in made)
+    gone = [topic.name for topic in delta.removed_topics.values()]
+    if len(gone) > NAMED:
+        yield News(f"{len(gone)} topics are deleted: {some(gone)}")
+    else:
+        yield from (News(f"topic {name} is deleted") for name in gone)
+    for topic_id in delta.changed_topics:
+        before, after = delta.before.topics_by_id.get(topic_id), image.topics_by_id.get(topic_id)
+        if before is not None and after is not None and len(after.partitions) > len(before.partitions):
+            yield News(
+                f"topic {after.name} has {len(after.partitions)} partitions now, {len(before.partitions)} before"
+            )
+
+
+def _size(topic: TopicImage) -> str:
+    count, copies = len(topic.partitions), len(topic.partitions[0].replicas)
+    return f"{count} partition{'s' * (count != 1)} of {copies} replica{'s' * (copies != 1)}"
+
+
+def _brokers(delta: ClusterDelta, image: ClusterImage, told: Collection[int]) -> Iterator[News]:
+    for broker_id in sorted(delta.changed_brokers):
+        before, after = delta.before.brokers.get(broker_id), image.brokers.get(broker_id)
+        if after is None:
+            if before is not None:
+                yield News(f"broker {broker_id} is unregistered")
+            continue
+        if before is None or before.epoch != after.epoch:
+            place = ", ".join(f"{host}:{port}" for host, port in after.listeners.values())
+            yield News(f"broker {broker_id} is registered at {place} with epoch {after.epoch}")
+            before = after._replace(fenced=True, in_controlled_shutdown=False)
+        yield from _standing(before, after, told)
+
+
+def _standing(before: BrokerImage, after: BrokerImage, told: Collection[int]) -> Iterator[News]:
+    if after.fenced and not before.fenced and after.id not in told:
+        left = before.in_controlled_shutdown or after.in_controlled_shutdown
+        yield News(f"broker {after.id} is fenced{': it has left' if left else ''}", alarming=not left)
+    if before.fenced and not after.fenced:
+        yield News(f"broker {after.id} is unfenced: it serves")
+    if after.in_controlled_shutdown and not before.in_controlled_shutdown:
+        yield News(f"broker {after.id} is leaving: others take over what it leads")
+
+
+def _partitions(changed: Sequence[Moved]) -> Iterator[News]:
+    offline = [
+        each for each in changed if each.after.leader == NO_LEADER and each.before and each.before.leader != NO_LEADER
+    ]
+    yield from _each_or_all(
+        offline,
+        lambda each: f"{each.name} has no leader: none of {_list(each.after.in_sync)}, which are in sync, can lead",
+        "have no leader",
+        alarming=True,
+    )
+    unclean = [each for each in changed if each.after.recovering and not (each.before and each.before.recovering)]
+    yield from _each_or_all(
+        unclean,
+        lambda each: f"{each.name}: broker {each.after.leader} was elected though it may lack records",
+        "got leaders that may lack records",
+        alarming=True,
+    )
+    begun = [each for each in changed if _moves(each.after) and not _moves(each.before)]
+    yield from _each_or_all(begun, _begun, "are being moved")
+    going_on = [each for each in changed if _moves(each.after) and _moves(each.before) and _arrived(each)]
+    yield from _each_or_all(
+        going_on,
+        lambda each: (
+            f"{each.name} is being moved: {_list(_arrived(each))} arrived, {_list(_missing(each.after))} missing"
+        ),
+        "came forward on their move",
+    )
+    ended = [each for each in changed if _moves(each.before) and not _moves(each.after)]
+    yield from _each_or_all(
+        ended, lambda each: f"{each.name} is moved: it lies on {_list(each.after.replicas)} now", "are moved"
+    )
+
+
+def _moves(state: PartitionImage | None) -> bool:
+    return state is not None and bool(state.adding or state.removing)
+
+
+def _begun(each: Moved) -> str:
+    return f"{each.name} is being moved: {_list(each.after.adding)} added, {_list(each.after.removing)} removed then"
+
+
+def _arrived(each: Moved) -> tuple[int, ...]:
+    """Replicas that were missing before and are in sync now."""
+    before = each.before.in_sync if each.before is not None else ()
+    return tuple(one for one in each.after.adding if one in each.after.in_sync and one not in before)
+
+
+def _missing(state: PartitionImage) -> tuple[int, ...]:
+    return tuple(one for one in state.adding if one not in state.in_sync)
+
+
+def _configs(delta: ClusterDelta, image: ClusterImage) -> Iterator[News]:
+    for key in sorted(delta.changed_configs):
+        kind, name = key
+        if kind == ResourceType.TOPIC and name not in delta.before.topics:
+            continue  # the topic came or went with them
+        before, after = delta.before.configs.get(key, {}), image.configs.get(key, {})
+        names = sorted(each for each in {*before, *after} if before.get(each) != after.get(each))
+        if names and not (kind == ResourceType.TOPIC and name not in image.topics):
+            what = f"{_KINDS.get(ResourceType(kind), 'resource')} {name}" if name else "all brokers"
+            yield News(f"settings of {what} are changed: {some(names)}")
+
+
+# --- the replicas of one broker --------------------------------------------------------------------------------------
+
+
+class ReplicaNews(NamedTuple):
+    """What a change means for the replicas of a broker."""
+
+    news: list[News]
+    shrinks: int
+    """In-sync sets of partitions led here that a replica left."""
+    expansions: int
+
+
+def replica_news(delta: ClusterDelta, image: ClusterImage, node_id: int) -> ReplicaNews:
+    leads: list[Moved] = []
+    follows: list[Moved] = []
+    shrunk: list[Moved] = []
+    grown: list[Moved] = []
+    left: list[Moved] = []
+    for each in changed_partitions(delta, image, created=True):
+        before, after = each.before, each.after
+        if node_id not in after.replicas:
+            if before is not None and node_id in before.replicas:
+                left.append(each)
+        elif before is None or before.leader != after.leader or before.leader_epoch != after.leader_epoch:
+            if after.leader == node_id:
+                leads.append(each)
+            elif after.leader != NO_LEADER:
+                follows.append(each)
+        elif after.leader == node_id:
+            if set(before.in_sync) - set(after.in_sync):
+                shrunk.append(each)
+            if set(after.in_sync) - set(before.in_sync):
+                grown.append(each)
+    news = [
+        *_each_or_all(leads, _leading, "are led by this broker now"),
+        *_each_or_all(follows, _following, "follow other leaders now"),
+        *_each_or_all(shrunk, _shrunk, "have fewer replicas in sync"),
+        *_each_or_all(grown, _grown, "have more replicas in sync"),
+        *_each_or_all(left, lambda each: f"{each.name} lies here no longer", "lie here no longer"),
+    ]
+    return ReplicaNews(news, len(shrunk), len(grown))
+
+
+def _leading(each: Moved) -> str:
+    before = each.before
+    earlier = "" if before is None else f", after {_leader(before)}"
+    in_sync = f"in sync: {_list(each.after.in_sync)}" if len(each.after.replicas) > 1 else "alone"
+    return f"{each.name} is led by this broker from epoch {each.after.leader_epoch} on{earlier} ({in_sync})"
+
+
+def _following(each: Moved) -> str:
+    earlier = "" if each.before is None else f", after {_leader(each.before)}"
+    return f"{each.name} follows broker {each.after.leader} from epoch {each.after.leader_epoch} on{earlier}"
+
+
+def _leader(state: PartitionImage) -> str:
+    return "nobody" if state.leader == NO_LEADER else f"broker {state.leader}"
+
+
+def _shrunk(each: Moved) -> str:
+    assert each.before is not None
+    gone = sorted(set(each.before.in_sync) - set(each.after.in_sync))
+    return f"{each.name}: {_list(gone)} left the in-sync set, which is {_list(each.after.in_sync)} now"
+
+
+def _grown(each: Moved) -> str:
+    assert each.before is not None
+    come = sorted(set(each.after.in_sync) - set(each.before.in_sync))
+    return f"{each.name}: {_list(come)} joined the in-sync set, which is {_list(each.after.in_sync)} now"
+
+
+def _list(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, ids)) or "none"
+
+
+def _each_or_all(
+    found: Sequence[Moved], one: Callable[[Moved], str], many: str, alarming: bool = False
+) -> Iterator[News]:
+    """A sentence each, or one for all where they are many."""
+    if len(found) > NAMED:
+        yield News(f"{len(found)} partitions {many}: {some([each.name for each in found])}", alarming)
+    else:
+        yield from (News(one(each), alarming) for each in found)
