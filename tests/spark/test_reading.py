@@ -195,3 +195,14 @@ def test_a_cluster_that_cannot_be_reached_is_an_error_and_no_hang() -> None:
     given = {"subscribe": "x", "bootstrap.servers": "127.0.0.1:1", "default.api.timeout.ms": "300"}
     with pytest.raises(Exception, match="connection refused"):
         read_all(parse_source(given, streaming=False))
+
+
+def test_a_partition_far_larger_than_memory_allows_comes_in_small_batches(broker: Broker, topic: str) -> None:
+    """Forty mebibytes that are forty kilobytes on the wire, and so arrive in one answer."""
+    create_topic(broker, topic, 1)
+    for _ in range(40):
+        fill(broker, topic, [Rec(bytes(1024)) for _ in range(1024)], 0, "zstd")
+    chosen = options(broker, topic)
+    batches = list(reading(chosen, Range(TopicPartition(topic, 0), 0, 40 * 1024)))
+    assert sum(batch.num_rows for batch in batches) == 40 * 1024
+    assert max(batch.column("value").nbytes for batch in batches) <= 9.5 * 1024 * 1024

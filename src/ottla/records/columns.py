@@ -45,7 +45,17 @@ class Added(NamedTuple):
     used: int
     """Bytes up to the end of the last batch that was passed."""
     full: bool
-    """The columns can hold no more: finish, and add the same bytes again from `next_offset` on."""
+    """The columns can, or shall, hold no more: finish, and add the same bytes again from `next_offset` on."""
+
+
+class Most(NamedTuple):
+    """How much columns shall hold before they are taken: rows, and bytes in the fullest."""
+
+    rows: int
+    size: int
+
+
+NO_LIMIT = Most(1 << 62, 1 << 62)
 
 
 class _Run(NamedTuple):
@@ -66,14 +76,17 @@ class ColumnReader:
         unit: Literal["ms", "us"] = "ms",
         check_crc: bool = True,
         limit: int = DECOMPRESSED_LIMIT,
+        most: Most = NO_LIMIT,
     ) -> None:
         """`columns` names what is wanted, in the order wanted; `limit` bounds a decompressed batch.
 
-        A timestamp that microseconds cannot express becomes the last one they can.
+        With `most`, no batch is added once the columns hold so much: however well records were compressed, memory holds
+        that and one batch. A timestamp that microseconds cannot express becomes the last one they can.
         """
         self.schema = _schema(columns, unit)
         self._check_crc = check_crc
         self._limit = limit
+        self._most = most
         self._buffers = ColumnBuffers("key" in columns, "value" in columns, "headers" in columns, _SCALES[unit])
         self._topics: dict[str, int] = {}
         self._runs: list[_Run] = []
@@ -108,6 +121,9 @@ class ColumnReader:
         try:
             for start, header, shown in sift_batches(data, position, aborted, self._check_crc):
                 if position >= end_offset:
+                    break
+                if self._buffers.rows >= self._most.rows or self._buffers.size >= self._most.size:
+                    full = True
                     break
                 if shown and header.base_offset < end_offset:
                     payload = read_payload(data, header, start, self._limit)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.records.columns import ColumnReader
+from ottla.records.columns import ColumnReader, Most
 
 _TYPES = {
     "key": "binary",
@@ -25,8 +25,8 @@ _TYPES = {
 _HEADER = [pa.field("key", pa.string()), pa.field("value", pa.binary())]
 _HEADERS = pa.list_(pa.field("element", pa.struct(_HEADER)))
 
-ROWS_AT_ONCE = 64 * 1024
-BYTES_AT_ONCE = 8 * 1024 * 1024
+AT_ONCE = Most(64 * 1024, 8 * 1024 * 1024)
+"""What one batch for Spark has at least, where there is enough, and exceeds by one batch of records at most."""
 _READ = ("key", "value", "partition", "offset", "timestamp", "timestamp_type")
 _NAMES = list(_TYPES)
 
@@ -50,7 +50,7 @@ class Gatherer(Protocol):
 
 def is_enough(reader: ColumnReader) -> bool:
     """Whether a reader holds as much as one batch of rows should."""
-    return reader.rows >= ROWS_AT_ONCE or reader.size >= BYTES_AT_ONCE
+    return reader.rows >= AT_ONCE.rows or reader.size >= AT_ONCE.size
 
 
 class Gathering:
@@ -58,7 +58,7 @@ class Gathering:
 
     def __init__(self, partition: TopicPartition, include_headers: bool) -> None:
         self._partition = partition
-        self.reader = ColumnReader((*_READ, "headers") if include_headers else _READ, unit="us")
+        self.reader = ColumnReader((*_READ, "headers") if include_headers else _READ, unit="us", most=AT_ONCE)
 
     @property
     def enough(self) -> bool:

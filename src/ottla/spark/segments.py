@@ -114,13 +114,14 @@ def read_segments(options: SourceOptions, wanted: Range, gathering: Gatherer) ->
         data = memoryview(file.mapped())
         for start, end in _portions(data, position):
             rest = [each.transaction for each in aborted if each.marker >= position]
-            added = gathering.reader.add(
-                data[start:end], position, partition=wanted.partition.partition, aborted=rest, end_offset=wanted.end
-            )
-            assert not added.full, "a portion is far smaller than what columns hold"
-            position = max(position, added.next_offset)
-            if gathering.enough:
-                yield gathering.take()
+            full = True
+            while full:
+                _, reached, _, full = gathering.reader.add(
+                    data[start:end], position, partition=wanted.partition.partition, aborted=rest, end_offset=wanted.end
+                )
+                position = max(position, reached)
+                if full or gathering.enough:
+                    yield gathering.take()
             if position >= wanted.end:
                 break
     if gathering.reader.rows:

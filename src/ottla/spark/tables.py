@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.records.columns import ColumnReader
-from ottla.spark.columns import Gatherer, Gathering, is_enough
+from ottla.spark.columns import AT_ONCE, Gatherer, Gathering, is_enough
 
 _MERGED_AT = 256 * 1024
 """So many new keys at least are gathered before they are put to those that are known."""
@@ -23,7 +23,7 @@ class KeyGathering:
     """Keys and offsets of one partition."""
 
     def __init__(self) -> None:
-        self.reader = ColumnReader(("key", "offset"))
+        self.reader = ColumnReader(("key", "offset"), most=AT_ONCE)
 
     @property
     def enough(self) -> bool:

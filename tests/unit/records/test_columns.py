@@ -10,7 +10,7 @@ import pytest
 
 from ottla.records import _pure_columns
 from ottla.records.builder import build_batch, empty_batch
-from ottla.records.columns import COLUMNS, HEADERS_TYPE, ColumnReader
+from ottla.records.columns import COLUMNS, HEADERS_TYPE, ColumnReader, Most
 from ottla.records.compression import Compression
 from ottla.records.control import EndTransaction, build_control
 from ottla.records.header import HEADER, CorruptBatch, checksum, read_header
@@ -143,6 +143,18 @@ def test_reading_may_start_and_end_in_the_middle_of_a_batch(compression: Compres
     assert offsets(data, 12, end_offset=14) == ([12, 13], 14)
     assert offsets(data, 12, end_offset=16) == ([12, 13, 14, 15], 16)
     assert offsets(data, 12, end_offset=12) == ([], 12)
+
+
+@pytest.mark.parametrize("most", [Most(5, 1 << 20), Most(1 << 20, 5)])
+def test_a_reader_that_holds_enough_leaves_the_rest_for_the_next_time(most: Most) -> None:
+    reader = ColumnReader(["offset", "value"], most=most)
+    data = batch(0, 4) + batch(4, 4) + batch(8, 4)
+    found, position, full = [], 0, True
+    while full:
+        _, position, _, full = reader.add(data, position)
+        found.append(reader.finish().column("offset").to_pylist())
+    assert found == [list(range(8)), list(range(8, 12))]
+    assert position == 12
 
 
 def test_an_end_in_a_gap_of_the_log_is_reached() -> None:
