@@ -5,7 +5,7 @@ Owns: labels, targets, the shape of the table. Never knows: how a number came ab
 
 from typing import Any, NamedTuple
 
-from bench import clients
+from bench import clients, spark
 
 
 class Row(NamedTuple):
@@ -115,6 +115,8 @@ def markdown(results: dict[str, Any]) -> str:
         parts.append(growth(results["scaling"]))
     if "clients" in results:
         parts.append("## Python clients on the same ottla broker\n\n" + clients.table(results["clients"]))
+    if "spark" in results:
+        parts.append("## Spark on the same ottla broker\n\n" + spark.table(results["spark"]))
     return "\n\n".join(parts) + "\n"
 
 

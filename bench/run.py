@@ -1,7 +1,7 @@
 """`python -m bench.run`: ottla and Apache Kafka side by side on this machine.
 
 --only start,load,…                 the parts to run (all): start, load, groups, transactions, cluster,
-                                    restart, scaling, clients
+                                    restart, scaling, clients, spark
 --starts N                          how many starts of each broker the medians are taken over (3)
 --gigabytes N                       how much data the restart and scaling parts write (5)
 --keep                              write the results to bench/results (printed only, otherwise)
@@ -17,10 +17,10 @@ import re
 import subprocess
 from typing import Any
 
-from bench import clients, cluster, groups, load, report, restart, rounds, scaling, starts, transactions
+from bench import clients, cluster, groups, load, report, restart, rounds, scaling, spark, starts, transactions
 from bench.brokers import HERE, libraries
 
-PARTS = ("start", "load", "groups", "transactions", "cluster", "restart", "scaling", "clients")
+PARTS = ("start", "load", "groups", "transactions", "cluster", "restart", "scaling", "clients", "spark")
 RESULTS = HERE / "results"
 
 
@@ -60,6 +60,8 @@ def main() -> None:
         results["scaling"] = scaling.measure(chosen.gigabytes / 5, chosen.gigabytes)
     if "clients" in parts:
         results["clients"] = clients.measure(chosen.starts)
+    if "spark" in parts:
+        results["spark"] = spark.measure(chosen.starts)
     text = page(results)
     print("\n" + text)
     if chosen.keep:
