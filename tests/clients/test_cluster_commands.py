@@ -102,7 +102,8 @@ def test_reassign_moves_bounds_shows_and_cancels(cluster: ClusterProcesses, topi
     assert "cancelled 1 partition" in ottla(cluster, "partition", "reassign", "--cancel", topic)
     assert sorted(replicas(cluster, topic)) == sorted(before)
     assert "no partition is being moved" in ottla(cluster, "partition", "reassign", "--status")
-    assert "moved 1 partition" in ottla(cluster, "partition", "reassign", order)
+    done = json.loads(ottla(cluster, "partition", "reassign", order, "--json"))
+    assert (done["moved"], done["partitions"][0]["replicas"]) == (True, target)
     assert replicas(cluster, topic) == target
     assert cluster.leader(topic) == target[0]
     assert "no such broker" in ottla(cluster, "partition", "reassign", f"{topic}:0=77", code=1).replace("\n", " ")

@@ -1,20 +1,19 @@
 """Moving replicas: carrying a reassignment out, following it to its end, and showing both.
 
-Owns: throttles around a move, the progress bar, tables and JSON of plans and moves. Never knows: how requests are
+Owns: throttles around a move, how far it is, tables and JSON of plans and moves. Never knows: how requests are
 retried. Invariant: a move that was followed to its end leaves no throttle behind.
 """
 
 import asyncio
 import json
 import re
-import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.cli.failures import Failure
-from ottla.cli.output import Column, Table, size_text
+from ottla.cli.output import Column, Table, progress, size_text
 from ottla.client.admin.brokers import LEADER_THROTTLED, BrokerAdmin, Reassignment
 from ottla.client.admin.topics import TopicAdmin
 from ottla.client.balancing import Plan, load
@@ -40,6 +39,10 @@ class Move(NamedTuple):
     reassignment: Reassignment
     copied: int
     size: int
+
+    @property
+    def left(self) -> int:
+        return self.size - self.copied
 
 
 async def carry_out(cluster: Cluster, targets: Targets, rate: int | None, seconds: float) -> Moved:
@@ -72,17 +75,15 @@ async def carry_out(cluster: Cluster, targets: Targets, rate: int | None, second
 async def follow(cluster: Cluster, moved: Moved, seconds: float, *, throttled: bool) -> None:
     """Wait until nothing of it is under way, then lift the throttle and let the first replicas lead."""
     admin = BrokerAdmin(cluster)
-    with _Progress() as tell:
-        total = 0
-        while True:
-            moves = await moves_under_way(cluster, moved.partitions, seconds)
-            if not moves:
-                tell(total, total)
-                break
-            left = sum(move.size - move.copied for move in moves)
-            total = max(total, left)
-            tell(total - left, total)
+    moves = await moves_under_way(cluster, moved.partitions, seconds)
+    left = sum(move.left for move in moves)
+    with progress("copying", left, "B") as advance:
+        while moves:
             await asyncio.sleep(LOOK_SECONDS)
+            moves = await moves_under_way(cluster, moved.partitions, seconds)
+            now = sum(move.left for move in moves)
+            advance(max(0, left - now))
+            left = min(left, now)
     if throttled:
         topics = sorted({partition.topic for partition in moved.partitions})
         await admin.unthrottle(topics, sorted(moved.brokers), seconds)
@@ -111,33 +112,6 @@ async def moves_under_way(
         copied = sum(min(whole, sizes.get(broker, {}).get(partition, 0)) for broker in move.adding)
         moves.append(Move(partition, move, copied, whole * len(move.adding)))
     return moves
-
-
-class _Progress:
-    """A bar on a terminal; nothing where nobody looks."""
-
-    def __enter__(self) -> Callable[[int, int], None]:
-        self._bar: Any = None
-        if not sys.stderr.isatty():
-            return lambda done, total: None
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
-        self._bar = Progress(
-            "copying",
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
-        task = self._bar.add_task("copying", total=None)
-        self._bar.start()
-        return lambda done, total: self._bar.update(task, completed=done, total=total or None)
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
 
 # --- plans and moves as tables and JSON -------------------------------------------------------------------------------

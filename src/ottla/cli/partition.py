@@ -105,13 +105,13 @@ def reassign(
     if sum((bool(file), cancel, status, unthrottle)) > 1 or (moves and (file or unthrottle)):
         raise typer.BadParameter("choose one of: moves, --file, --cancel, --status, --unthrottle")
     if unthrottle:
-        _unthrottle(bootstrap, seconds)
+        _unthrottle(as_json, bootstrap, seconds)
     elif status:
         _show_moves(moves, as_json, bootstrap, seconds)
     elif cancel:
         _cancel(moves, as_json, bootstrap, seconds)
     elif moves or file:
-        _reassign(_targets(moves or [], file), _rate(throttle), wait, bootstrap, seconds)
+        _reassign(_targets(moves or [], file), _rate(throttle), wait, as_json, bootstrap, seconds)
     else:
         raise typer.BadParameter("say what to move: TOPIC:N=BROKER,… or --file")
 
@@ -158,28 +158,32 @@ def balance(
             say("\nadd --yes to carry this plan out\n")
             return
         typer.confirm("\ncarry this plan out?", abort=True)
-    _reassign(dict(plan.after), rate, wait, bootstrap, seconds)
+    _reassign(dict(plan.after), rate, wait, False, bootstrap, seconds)
 
 
 def _reassign(
-    targets: "dict[TopicPartition, tuple[int, ...]]", rate: int | None, wait: bool, bootstrap: str, seconds: float
+    targets: "dict[TopicPartition, tuple[int, ...]]",
+    rate: int | None,
+    wait: bool,
+    as_json: bool,
+    bootstrap: str,
+    seconds: float,
 ) -> None:
-    from ottla.cli.moves import carry_out, follow
+    from ottla.cli.moves import carry_out, follow, plan_json
 
     async def work(cluster: "Cluster") -> None:
         moved = await carry_out(cluster, targets, rate, seconds)
         if wait:
             await follow(cluster, moved, seconds, throttled=rate is not None)
-            say(f"moved {_partitions(len(targets))}\n")
-        elif rate is None:
-            say(f"moving {_partitions(len(targets))}: 'ottla partition reassign --status' shows how far it is\n")
-        else:
-            say(
-                f"moving {_partitions(len(targets))}: 'ottla partition reassign --status' shows how far it is; "
-                "lift the throttle afterwards with 'ottla partition reassign --unthrottle'\n"
-            )
 
     with_cluster(bootstrap, seconds, work)
+    if as_json:
+        show_json({"moved": wait, "throttle": rate if not wait else None, **plan_json(targets)})
+    elif wait:
+        say(f"moved {_partitions(len(targets))}\n")
+    else:
+        lifting = "" if rate is None else "; lift the throttle afterwards with 'ottla partition reassign --unthrottle'"
+        say(f"moving {_partitions(len(targets))}: 'ottla partition reassign --status' shows how far it is{lifting}\n")
 
 
 def _show_moves(names: list[str] | None, as_json: bool, bootstrap: str, seconds: float) -> None:
@@ -224,14 +228,17 @@ def _cancel(names: list[str] | None, as_json: bool, bootstrap: str, seconds: flo
         say(f"cancelled {_partitions(len(outcomes))}\n" if outcomes else "no partition is being moved\n")
 
 
-def _unthrottle(bootstrap: str, seconds: float) -> None:
+def _unthrottle(as_json: bool, bootstrap: str, seconds: float) -> None:
     from ottla.cli.moves import unthrottle
 
     async def work(cluster: "Cluster") -> None:
         await unthrottle(cluster, seconds)
 
     with_cluster(bootstrap, seconds, work)
-    say("no copying is bounded any more\n")
+    if as_json:
+        show_json({"throttle": None})
+    else:
+        say("no copying is bounded any more\n")
 
 
 async def _plan(
