@@ -13,6 +13,7 @@ import pytest
 
 import ottla as client
 from ottla import TopicPartition, blocking
+from support import java
 from support.brokers import Broker
 from support.command_line import Ottla
 from support.processes import until
@@ -191,3 +192,20 @@ def test_offsets_that_a_program_committed_are_those_that_are_shown(
     (described,) = ottla.json("group", "describe", group)
     (row,) = described["partitions"]
     assert (row["committed"], row["end"], row["lag"], row["metadata"]) == (3, 4, 1, "by hand")
+
+
+def test_kafkas_own_tool_reads_an_exported_plan_and_sees_the_same_group(
+    broker: Broker, topic: str, group: str, tmp_path: Path
+) -> None:
+    ottla = Ottla(broker.bootstrap)
+    ottla("topic", "create", topic, "--partitions", "2")
+    write(ottla, topic, 0, 0, 0, 0)
+    plan = tmp_path / "offsets.csv"
+    plan.write_bytes(ottla("group", "reset", group, "-t", topic, "--to-offset", "2", "--export"))
+    tool = ("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", broker.bootstrap)
+    java.run(*tool, "--reset-offsets", "--group", group, "--from-file", str(plan), "--execute")
+    assert offsets(ottla, group) == {0: 2, 1: 0}
+    described = java.run(*tool, "--describe", "--group", group)
+    theirs = [line.split()[1:6] for line in described.lines if line.startswith(group)]
+    ours = [line.split()[:5] for line in ottla.lines("group", "describe", group) if line.startswith(topic)]
+    assert sorted(theirs) == ours == [[topic, "0", "2", "3", "1"], [topic, "1", "0", "0", "0"]]
