@@ -73,7 +73,7 @@ def test_the_leader_of_the_quorum_changes(cluster: ottla.testing.Cluster, lines:
     lines.wait(r"this node is no longer the controller of epoch \d+")
     lines.wait(r"this node is the controller in epoch \d+")
     lines.wait(rf"the quorum's leader of epoch \d+ is [^{controller}]", 2)
-    lines.wait(rf"broker {controller} is leaving: others take over what it leads")
+    lines.wait(rf"broker {controller} is (leaving: others take over what it leads|fenced: it has left)")
     cluster.restart(controller)
     cluster.wait_in_sync()
 

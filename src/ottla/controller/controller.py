@@ -37,7 +37,7 @@ from ottla.metadata.decision import Decision, Place, Refusal
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
-from ottla.metadata.news import changed_partitions, cluster_news
+from ottla.metadata.news import LEFT, TOLD, changed_partitions, cluster_news
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -91,8 +91,8 @@ class Controller:
         self.elections = 0
         """Partitions that got another leader while this node decided."""
         self.unclean_elections = 0
-        self._fenced_here: set[int] = set()
-        """Brokers whose fencing was told of with its reason."""
+        self._reasons: dict[int, str] = {}
+        """Why brokers are being fenced."""
         loader.subscribe(self._published)
         self._is_present: Callable[[int, int], bool] = lambda broker_id, epoch: True
 
@@ -141,11 +141,10 @@ class Controller:
 
     def _published(self, delta: ClusterDelta, image: ClusterImage) -> None:
         """The log of the controller that decides tells what became of the cluster."""
-        told = self._fenced_here & delta.changed_brokers
-        self._fenced_here -= told
         if not self.active:
             return
-        for each in cluster_news(delta, image, told):
+        reasons = {broker_id: self._reasons.pop(broker_id) for broker_id in delta.changed_brokers & {*self._reasons}}
+        for each in cluster_news(delta, image, reasons):
             logger.log(logging.WARNING if each.alarming else logging.INFO, "%s", each.text)
         for _, before, after in changed_partitions(delta, image, created=False):
             if before is not None and before.leader != after.leader and after.leader >= 0:
@@ -184,6 +183,7 @@ class Controller:
         logger.info("this node is no longer the controller of epoch %d", epoch)
         self._chores.stop()
         self._heartbeats.clear()
+        self._reasons.clear()
         self._ledger.end()
 
     def stop(self) -> None:
@@ -250,6 +250,7 @@ class Controller:
                 now = self._world.clock.monotonic()
                 self._heartbeats.hear(broker_id, request.broker_epoch, request.current_metadata_offset, now)
                 if reply.should_shut_down:
+                    self._reasons[broker_id] = LEFT
                     self._heartbeats.forget(broker_id)
                 shuts_down = request.want_shut_down and not reply.is_fenced
             return decision
@@ -290,10 +291,10 @@ class Controller:
         latest = self._ledger.latest
         broker = None if latest is None else latest.brokers.get(broker_id)
         if broker is not None and not broker.fenced:
-            self._fenced_here.add(broker_id)
+            self._reasons[broker_id] = TOLD
             stored = self.carry_out(lambda place: brokers.fence(broker, place), f"broker {broker_id} is fenced: {why}")
             if not stored:
-                self._fenced_here.discard(broker_id)
+                self._reasons.pop(broker_id, None)
                 return
         self._heartbeats.forget(broker_id)
 

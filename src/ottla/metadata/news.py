@@ -4,7 +4,7 @@ Owns: the words. Never knows: who prints them. Invariants: what happens to many 
 first few; the sentences about the whole cluster and those about one broker's replicas tell nothing twice.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.metadata.delta import ClusterDelta
@@ -12,6 +12,7 @@ from ottla.metadata.image import NO_LEADER, BrokerImage, ClusterImage, Partition
 
 NAMED = 5
 """How many are named where many are told of together."""
+NO_REASONS: Mapping[int, str] = {}
 _KINDS = {
     ResourceType.TOPIC: "topic",
     ResourceType.BROKER: "broker",
@@ -60,10 +61,15 @@ def changed_partitions(delta: ClusterDelta, image: ClusterImage, created: bool) 
 # --- the whole cluster -----------------------------------------------------------------------------------------------
 
 
-def cluster_news(delta: ClusterDelta, image: ClusterImage, told: Collection[int] = ()) -> Iterator[News]:
-    """For the controller that decides; `told` are brokers whose fencing has been told of with its reason."""
+LEFT = "it has left"
+TOLD = ""
+"""The reason of a fencing that was told of already."""
+
+
+def cluster_news(delta: ClusterDelta, image: ClusterImage, reasons: Mapping[int, str] = NO_REASONS) -> Iterator[News]:
+    """For the controller that decides; `reasons` say why brokers are fenced, where that is known."""
     yield from _topics(delta, image)
-    yield from _brokers(delta, image, told)
+    yield from _brokers(delta, image, reasons)
     yield from _partitions(list(changed_partitions(delta, image, created=False)))
     if not delta.before.features:
         return  # a new cluster begins with some
@@ -98,7 +104,7 @@ def _size(topic: TopicImage) -> str:
     return f"{count} partition{'s' * (count != 1)} of {copies} replica{'s' * (copies != 1)}"
 
 
-def _brokers(delta: ClusterDelta, image: ClusterImage, told: Collection[int]) -> Iterator[News]:
+def _brokers(delta: ClusterDelta, image: ClusterImage, reasons: Mapping[int, str]) -> Iterator[News]:
     for broker_id in sorted(delta.changed_brokers):
         before, after = delta.before.brokers.get(broker_id), image.brokers.get(broker_id)
         if after is None:
@@ -109,13 +115,17 @@ def _brokers(delta: ClusterDelta, image: ClusterImage, told: Collection[int]) ->
             place = ", ".join(f"{host}:{port}" for host, port in after.listeners.values())
             yield News(f"broker {broker_id} is registered at {place} with epoch {after.epoch}")
             before = after._replace(fenced=True, in_controlled_shutdown=False)
-        yield from _standing(before, after, told)
+        yield from _standing(before, after, reasons.get(broker_id))
 
 
-def _standing(before: BrokerImage, after: BrokerImage, told: Collection[int]) -> Iterator[News]:
-    if after.fenced and not before.fenced and after.id not in told:
-        left = before.in_controlled_shutdown or after.in_controlled_shutdown
-        yield News(f"broker {after.id} is fenced{': it has left' if left else ''}", alarming=not left)
+def _standing(before: BrokerImage, after: BrokerImage, reason: str | None) -> Iterator[News]:
+    if after.fenced and not before.fenced and reason != TOLD:
+        if reason is None and before.in_controlled_shutdown:
+            reason = LEFT
+        yield News(f"broker {after.id} is fenced{f': {reason}' if reason else ''}", alarming=reason != LEFT)
+    lost = len(set(before.directories) - set(after.directories))
+    if lost:
+        yield News(f"broker {after.id} has lost {lost} data director{'ies' if lost > 1 else 'y'}", alarming=True)
     if before.fenced and not after.fenced:
         yield News(f"broker {after.id} is unfenced: it serves")
     if after.in_controlled_shutdown and not before.in_controlled_shutdown:

@@ -1,10 +1,12 @@
 """What changes of metadata mean in words: one sentence each, and one for many."""
 
+from collections.abc import Mapping
+
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.features import bootstrap
 from ottla.metadata.image import NO_LEADER, ClusterImage, ResourceType
-from ottla.metadata.news import cluster_news, replica_news
+from ottla.metadata.news import LEFT, NO_REASONS, TOLD, cluster_news, replica_news
 from ottla.wire.stored.metadata import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -25,12 +27,12 @@ def begin(*facts: Fact) -> ClusterImage:
     return applied([*bootstrap(), *facts], cluster(3))
 
 
-def told(image: ClusterImage, *facts: Fact, known: tuple[int, ...] = ()) -> list[str]:
+def told(image: ClusterImage, *facts: Fact, reasons: Mapping[int, str] = NO_REASONS) -> list[str]:
     """What the controller says; an alarm begins with an exclamation mark."""
     delta = ClusterDelta(image)
     delta.replay_all(facts)
     after = delta.apply(image.offset + len(facts), 1)
-    return [f"{'!' * each.alarming}{each.text}" for each in cluster_news(delta, after, known)]
+    return [f"{'!' * each.alarming}{each.text}" for each in cluster_news(delta, after, reasons)]
 
 
 def told_by(node_id: int, image: ClusterImage, *facts: Fact) -> list[str]:
@@ -74,7 +76,9 @@ def test_brokers_that_are_fenced_and_let_in() -> None:
     epoch = image.brokers[2].epoch
     fence = FenceBrokerRecord(id=2, epoch=epoch)
     assert told(image, fence) == ["!broker 2 is fenced"]
-    assert told(image, fence, known=(2,)) == [], "its reason was told with it"
+    assert told(image, fence, reasons={2: "its disk is full"}) == ["!broker 2 is fenced: its disk is full"]
+    assert told(image, fence, reasons={2: LEFT}) == ["broker 2 is fenced: it has left"]
+    assert told(image, fence, reasons={2: TOLD}) == []
     fenced = applied([fence], image)
     assert told(fenced, UnfenceBrokerRecord(id=2, epoch=epoch)) == ["broker 2 is unfenced: it serves"]
     assert told(image, UnregisterBrokerRecord(broker_id=2, broker_epoch=epoch)) == ["broker 2 is unregistered"]
@@ -86,6 +90,12 @@ def test_a_broker_that_leaves() -> None:
     assert told(image, leaves) == ["broker 2 is leaving: others take over what it leads"]
     left = FenceBrokerRecord(id=2, epoch=image.brokers[2].epoch)
     assert told(applied([leaves], image), left) == ["broker 2 is fenced: it has left"]
+
+
+def test_a_broker_that_loses_a_directory() -> None:
+    image = begin()
+    lost = BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=image.brokers[2].epoch, log_dirs=[b"1" * 16])
+    assert told(image, lost) == ["!broker 2 has lost 1 data directory"]
 
 
 def test_a_broker_that_registers() -> None:
