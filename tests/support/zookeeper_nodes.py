@@ -80,7 +80,7 @@ class Member:
             ControllerOrders(self.controller),
         )
         self.controller.attach(self.node)
-        self.controller.lives_are_watched(self.node.is_present)
+        self.controller.lives_are_watched(self.node.is_present, self.node.may_judge)
         self.presence = BrokerPresence(self.session, node_id, world.clock)
         self.broker_epoch = -1
 

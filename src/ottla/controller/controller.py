@@ -95,6 +95,8 @@ class Controller:
         """Why brokers are being fenced."""
         loader.subscribe(self._published)
         self._is_present: Callable[[int, int], bool] = lambda broker_id, epoch: True
+        self._may_judge: Callable[[float], bool] = lambda seconds: True
+        self._session_seconds = intervals.session
 
     def attach(self, quorum: Quorum) -> None:
         """Where decisions go. The quorum in turn is made with this object as its events."""
@@ -132,12 +134,14 @@ class Controller:
         """Hear each time this node begins to decide."""
         self._when_leading.append(began)
 
-    def lives_are_watched(self, is_present: Callable[[int, int], bool]) -> None:
+    def lives_are_watched(self, is_present: Callable[[int, int], bool], may_judge: Callable[[float], bool]) -> None:
         """Who lives is also known from elsewhere, by broker and epoch; `broker_lost` tells who is gone.
 
-        A heartbeat of a broker that is not there, as seen from there, does not let it take part again.
+        A heartbeat of a broker that is not there, as seen from there, does not let it take part again. A broker is
+        fenced for its silence only where `may_judge` finds that it is not this controller that is cut off.
         """
         self._is_present = is_present
+        self._may_judge = may_judge
 
     def _published(self, delta: ClusterDelta, image: ClusterImage) -> None:
         """The log of the controller that decides tells what became of the cluster."""
@@ -285,7 +289,9 @@ class Controller:
         self._fence(broker_id, why)
 
     def silent(self, broker_id: int) -> None:
-        self._fence(broker_id, "its session ended")
+        # Half the time: what this controller hears last need not be the heartbeats.
+        if self._may_judge(self._session_seconds / 2):
+            self._fence(broker_id, "its session ended")
 
     def _fence(self, broker_id: int, why: str) -> None:
         latest = self._ledger.latest

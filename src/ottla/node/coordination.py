@@ -97,7 +97,7 @@ def open_zookeeper(platform: Platform, values: BrokerValues, address: Address, s
         controller,
         ControllerOrders(controller),
     )
-    controller.lives_are_watched(node.is_present)
+    controller.lives_are_watched(node.is_present, node.may_judge)
     return Coordinated(node, loader, controller, BrokerPresence(session, node_id, world.clock))
 
 

@@ -28,6 +28,7 @@ from ottla.wire.schema import Root
 from ottla.zookeeper import layout
 from ottla.zookeeper.feed import Feed
 from ottla.zookeeper.follower import Follower
+from ottla.zookeeper.followers import Followers
 from ottla.zookeeper.layout import BadZnode, Chosen
 from ottla.zookeeper.leadership import PORTION_BYTES, Leadership, Term
 from ottla.zookeeper.loading import load_tree
@@ -83,8 +84,7 @@ class ZooKeeperNode:
         self._clearing: asyncio.Task[None] | None = None
         self._look_again = asyncio.Event()
         self._lapse: asyncio.TimerHandle | None = None
-        self._heard: dict[int, float] = {}
-        """When each node last asked what was decided, while this node decides."""
+        self._followers = Followers(identity.node_id, place.loop.time)
         self._counting: asyncio.TimerHandle | None = None
         self._abstains_until = 0.0
         session.listen(self._connection_changed)
@@ -312,7 +312,7 @@ class ZooKeeperNode:
         self._events.began_leading(epoch)
         if self._watching is watching:
             watching.start()
-            self._heard = dict.fromkeys(watching.present, self._place.loop.time())
+            self._followers.begin(watching.present)
             self._count_later(self._look_for_absent)
 
     async def _complete(self, loaded: Loaded, writer: Writer, epoch_version: int) -> None:
@@ -352,20 +352,18 @@ class ZooKeeperNode:
             return
         if first is not None:
             first()
-        now, patience = self._place.loop.time(), self._session.session_seconds
-        if self._counting is not None and now - self._counting.when() > patience / 2:
-            # This process itself was asleep: that it has heard nobody says nothing about the others.
-            self._heard.clear()
-        living = set(self._watching.present) | {self._identity.node_id}
-        for node_id in living:
-            self._heard.setdefault(node_id, now)
-        self._heard[self._identity.node_id] = now
-        reached = [node_id for node_id in living if now - self._heard[node_id] <= patience]
-        if 2 * len(reached) < len(living):
-            self._abstains_until = now + 2 * patience
-            self._resign(f"only {len(reached)} of {len(living)} brokers follow it")
-        else:
+        if self.may_judge(self._session.session_seconds):
             self._count_later()
+
+    def may_judge(self, seconds: float) -> bool:
+        """Whether those who were silent for so long are to blame, and not this controller: it resigns where it is."""
+        if self._watching is None:
+            return False
+        why = self._followers.lacking(self._watching.present, seconds)
+        if why is not None:
+            self._abstains_until = self._place.loop.time() + 2 * self._session.session_seconds
+            self._resign(why)
+        return why is None
 
     async def _abstained(self) -> bool:
         """Whether this node left the election to others, until something changed or its time to do so was over."""
@@ -439,7 +437,7 @@ class ZooKeeperNode:
 
     async def _answer(self, asked: Fetch | FetchSnapshot) -> tuple[Answer, bytes]:
         feed = self._feed
-        self._heard[asked.replica.node_id] = self._place.loop.time()
+        self._followers.heard(asked.replica.node_id)
         error = self._why_not(asked, feed)
         if feed is None or error != ErrorCode.NONE:
             endpoint = self._identity.endpoint if feed is not None else None
