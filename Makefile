@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PARALLEL := -n 3 --dist loadfile
 BUILT_FROM := pyproject.toml $(wildcard setup.py) $(wildcard src/ottla/records/*.pyx src/ottla/records/*.pxi)
 
-.PHONY: help demo test lint unit clients oracle cluster spark sim bench fmt clean
+.PHONY: help demo test lint unit clients oracle cluster spark docs package sim bench fmt clean
 
 help: ## this list
 	@echo "ottla, a Kafka-compatible event streaming platform in Python"
@@ -23,7 +23,7 @@ help: ## this list
 demo: $(VENV)/.installed-demo ## a cluster at work: a shop, a group, a crash, a Spark pipeline; DEMO="--once" picks options
 	@$(BIN)/ottla demo $(DEMO)
 
-test: $(VENV)/.packages lint unit clients oracle cluster spark ## lint, types, import walls and all tests
+test: $(VENV)/.packages lint unit clients oracle cluster spark package ## lint, types, import walls and all tests
 	@echo "make test: everything passed"
 
 lint: $(VENV)/.installed-dev ## ruff, mypy --strict and the import walls
@@ -46,6 +46,12 @@ cluster: $(VENV)/.installed-dev $(VENV)/.packages ## processes under faults: kil
 
 spark: $(VENV)/.installed-dev $(VENV)/.packages ## topics as Spark's tables and streams
 	@echo "== spark"; $(BIN)/pytest -q tests/spark
+
+docs: $(VENV)/.installed-dev ## the documentation as a site, in build/site
+	@$(BIN)/python scripts/build_docs.py
+
+package: $(VENV)/.installed-dev $(VENV)/.packages ## the documentation run as written; the wheel in empty environments
+	@echo "== documentation and packaging"; $(BIN)/pytest -q tests/docs tests/packaging
 
 sim: $(VENV)/.installed ## whole clusters in simulated worlds, seed after seed; SIM="--seed 7" repeats one
 	@$(BIN)/python -m ottla.sim $(SIM)

@@ -3,6 +3,8 @@
 The extensions are optional: without Cython or a C compiler the installation succeeds, and the Python twins serve.
 """
 
+import os
+
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
@@ -37,7 +39,9 @@ class OptionalBuild(build_ext):
 
 
 def extensions() -> list[Extension]:
-    """The codecs translated to C, or nothing where there is no Cython."""
+    """The codecs translated to C; nothing where there is no Cython, or where a wheel for every platform is wanted."""
+    if os.environ.get("OTTLA_PURE_PYTHON", "") not in ("", "0"):
+        return []
     try:
         from Cython.Build import cythonize
     except ImportError:

@@ -8,9 +8,11 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import ottla
 from ottla.admin import NewTopic, Topic
+from ottla.demo import books
 from ottla.demo.desk import GROUP, Desk
 from ottla.demo.nodes import NODES, Nodes
 from ottla.demo.proof import Verdict, compare, read_everything
@@ -137,6 +139,41 @@ class Play:
         await self._admin.elect_leaders()
         await self._until(lambda: self._led_by(victim) > 0, f"node {victim} to lead again")
         self._screen.good(f"Node {victim} leads {self._led_by(victim)} partitions again.")
+
+    async def keep_the_books(self, directory: Path, seconds: float) -> None:
+        """The Spark pipeline over what has happened so far, where Spark is installed; so long may it take."""
+        self._screen.act("A Spark pipeline joins orders to their payments")
+        say = self._screen.say
+        if not books.has_spark():
+            say(f"Spark is not installed here, so this act is left out; get it with: {books.HOW_TO_GET_SPARK}")
+            return
+        self._screen.command(books.command(self._nodes.bootstrap))
+        say("It reads the topics as tables, waits for late payments, drops those told twice, and writes what became of")
+        say("each order into a topic, exactly once. Starting Spark takes some seconds.")
+        begun = asyncio.get_running_loop().time()
+        try:
+            await books.keep(self._nodes.bootstrap, directory, seconds)
+        except books.Unfinished as problem:
+            self._screen.bad(f"{problem}; everything else goes on")
+            return
+        took = asyncio.get_running_loop().time() - begun
+        found = await books.read(self._nodes.bootstrap)
+        self._screen.good(f"{found.orders:,} orders in topic '{books.OUTCOMES}' after {took:.0f} s, for example:")
+        self._screen.table(
+            ["ORDER", "CUSTOMER", "ITEM", "CENTS", "PAID BY"],
+            [
+                [
+                    each["order"],
+                    each["customer"],
+                    each["item"],
+                    f"{each['cents']:,}",
+                    each.get("method") or "nobody yet",
+                ]
+                for each in found.examples
+            ],
+        )
+        ways = ", ".join(f"{count:,} by {way}" for way, count in sorted(found.paid.items()) if way)
+        say(f"{ways}; {found.paid['']:,} not paid in time.")
 
     async def count(self) -> Verdict:
         """Stop the till, read everything from the beginning and compare."""

@@ -1,0 +1,78 @@
+"""The files for those who run ottla as a service or in a container say what is true of this version."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ottla.base.settings.file import check_static, merge, parse_properties
+from ottla.cli.main import load
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SERVICE = (REPOSITORY / "ops" / "ottla.service").read_text()
+DOCKERFILE = re.sub(r"\\\n\s*", "", (REPOSITORY / "Dockerfile").read_text())
+
+
+def options_of_serve() -> set[str]:
+    found: Any = load("serve")
+    return {name for each in found.params for name in each.opts}
+
+
+def test_the_service_starts_a_node_with_options_that_exist() -> None:
+    (command,) = re.findall(r"^ExecStart=(.+)$", SERVICE, re.MULTILINE)
+    assert set(re.findall(r" (--[\w-]+)", command)) <= options_of_serve()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="nobody else can tell whether a unit is right")
+def test_systemd_finds_nothing_wrong_with_the_service(tmp_path: Path) -> None:
+    unit = tmp_path / "ottla.service"
+    unit.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", SERVICE, flags=re.MULTILINE))
+    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_settings_of_the_service_are_settings() -> None:
+    check_static(parse_properties((REPOSITORY / "ops" / "server.properties").read_text()))
+
+
+def test_the_image_starts_a_node_with_options_and_settings_that_exist() -> None:
+    (entry,) = re.findall(r"^ENTRYPOINT (\[.+\])$", DOCKERFILE, re.MULTILINE)
+    words = yaml.safe_load(entry)
+    assert words[:2] == ["ottla", "serve"]
+    assert {word for word in words if word.startswith("--")} <= options_of_serve()
+    given = [word for before, word in pairwise(words) if before == "--set"]
+    check_static(merge({}, given))
+
+
+def test_the_image_is_asked_for_its_health_where_the_node_answers() -> None:
+    port = re.findall(r"--metrics-port\", \"(\d+)\"", DOCKERFILE)
+    assert re.findall(r"127\.0\.0\.1:(\d+)/readyz", DOCKERFILE) == port
+    assert re.search(r"^USER ottla$", DOCKERFILE, re.MULTILINE)
+
+
+def test_the_image_copies_only_what_is_there() -> None:
+    for files in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE):
+        assert all((REPOSITORY / name).exists() for name in files.split())
+        kept = (REPOSITORY / ".dockerignore").read_text().split()
+        assert all(f"!{name}" in kept for name in files.split())
+
+
+def test_the_compose_file_of_the_guide_gives_settings_that_exist() -> None:
+    page = (REPOSITORY / "docs" / "how-to" / "docker-compose.md").read_text()
+    (compose,) = re.findall(r'```yaml title="docker-compose.yml"\n(.*?)```', page, re.DOTALL)
+    words = yaml.safe_load(compose)["services"]["kafka"]["command"]
+    assert set(words[::2]) == {"--set"}
+    check_static(merge({}, words[1::2]))
+
+
+def test_the_recipe_for_wheels_is_a_workflow() -> None:
+    workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "wheels.yml").read_text())
+    assert set(workflow["jobs"]) == {"wheels", "rest"}
+    assert all(job["steps"] for job in workflow["jobs"].values())
