@@ -22,7 +22,10 @@ from support.pipelines import Sent, committed, headers_of, make_topics, run_once
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # PySpark leaves sockets to the collector
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # PySpark leaves sockets to the collector
+    pytest.mark.timeout(900),  # a session and many queries, on whatever machine
+]
 
 FILE = Path(__file__).with_name("pipeline_kinds.yaml")
 START = 1_700_000_100_000  # a whole number of five minutes

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ottla.spark.pipelines import Pipeline
 
-PIPELINE = {"name": "shop-customers", "dead_letters": "shop.dead-letters"}
+PIPELINE = {"name": "shop-customers", "dead_letters": "${DEAD_LETTERS:-shop.dead-letters}"}
 
 
 def build(p: "Pipeline") -> None:

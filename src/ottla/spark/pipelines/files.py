@@ -89,7 +89,11 @@ def _program(path: Path, values: Mapping[str, str]) -> Program:
     if not callable(build):
         raise BadPipeline([f"{path} has no function build(p), which is what a pipeline in Python is"])
     carry_along(module)
-    return Program(frame_of(path.stem, getattr(module, "PIPELINE", {})), build, values)
+    problems: list[str] = []
+    said = replace_variables(getattr(module, "PIPELINE", {}), values, problems)
+    if problems:
+        raise BadPipeline(problems)
+    return Program(frame_of(path.stem, said), build, values)
 
 
 def carry_along(module: ModuleType) -> None:
