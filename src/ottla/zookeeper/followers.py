@@ -1,7 +1,7 @@
 """Whom a controller reaches: the living brokers that still ask it what was decided.
 
-Owns: when each was last heard of. Never knows: who lives; it is told. Invariant: a controller followed by less than half
-of the living brokers is the one that is cut off, not they, so it must neither judge them nor stay.
+Owns: when each was last heard of. Never knows: who lives; it is told. Invariant: a controller that fewer than
+half of the living brokers follow is the one that is cut off, not they, so it must neither judge them nor stay.
 """
 
 from collections.abc import Callable, Collection
@@ -23,14 +23,11 @@ class Followers:
         self._heard[node_id] = self._now()
 
     def lacking(self, living: Collection[int], seconds: float) -> str | None:
-        """Why this controller is cut off, if less than half of the living were heard within so many seconds."""
+        """Why this controller is cut off, if fewer than half of the living were heard within so many seconds."""
         now = self._now()
         brokers = {*living, self._own_id}
-        reached = [
-            broker
-            for broker in brokers
-            if broker == self._own_id or now - self._heard.setdefault(broker, now) <= seconds
-        ]
+        self._heard[self._own_id] = now
+        reached = [broker for broker in brokers if now - self._heard.setdefault(broker, now) <= seconds]
         if 2 * len(reached) >= len(brokers):
             return None
         return f"only {len(reached)} of {len(brokers)} brokers follow it"

@@ -359,7 +359,10 @@ class ZooKeeperNode:
         """Whether those who were silent for so long are to blame, and not this controller: it resigns where it is."""
         if self._watching is None:
             return False
-        why = self._followers.lacking(self._watching.present, seconds)
+        # One that is fenced is known to be gone, though its session may last.
+        brokers = self.latest.brokers
+        living = [each for each in self._watching.present if each not in brokers or not brokers[each].fenced]
+        why = self._followers.lacking(living, seconds)
         if why is not None:
             self._abstains_until = self._place.loop.time() + 2 * self._session.session_seconds
             self._resign(why)
