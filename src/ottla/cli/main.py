@@ -29,6 +29,7 @@ COMMANDS = {
     "serve": _Place("ottla.cli.serve", "serve", "Run one node in the foreground."),
     "format": _Place("ottla.cli.format", "format", "Prepare the data directories of a node of a cluster."),
     "cluster": _Place("ottla.cli.cluster", "app", "Run a cluster on this machine; see how a cluster is."),
+    "quorum": _Place("ottla.cli.quorum", "app", "Move a cluster from ZooKeeper to the quorum."),
     "profile": _Place("ottla.cli.profile", "app", "Name clusters and their settings, to be chosen with --profile."),
     "demo": _Place("ottla.cli.demo", "demo", "Watch a cluster at work: a shop, a group, a crash and its healing."),
     "topic": _Place("ottla.cli.topic", "app", "Create, list, describe, alter, delete topics; their offsets."),

@@ -15,6 +15,8 @@ DIRECTORY_FILE = "meta.properties"
 PARTITION_FILE = "partition.metadata"
 _TOPIC_ID_START = b"version: 0\ntopic_id: "
 _IDENTITY_LETTERS = 22
+_NODE_NAMES = {"0": "broker.id", "1": "node.id"}
+"""What the node is called, by version: the older one is of Kafka's brokers that ZooKeeper coordinated."""
 
 
 class UnusableDirectory(Exception):
@@ -85,15 +87,15 @@ def read_directory_properties(disk: Disk, directory: str) -> DirectoryProperties
     if content is None:
         return None
     values = _parse(content, directory, path)
-    if values.get("version") != "1":
+    if values.get("version") not in _NODE_NAMES:
         raise BadProperties(
             directory,
-            f"{path} has version {values.get('version', 'none')} where 1 is needed; "
-            "use a directory that was formatted by Kafka 3.0 or later, or by ottla.",
+            f"{path} has version {values.get('version', 'none')} where 0 or 1 is needed; "
+            "use a directory of Kafka or ottla, or a new one.",
         )
     try:
         directory_id = identity_bytes(values["directory.id"]) if "directory.id" in values else b""
-        return DirectoryProperties(values["cluster.id"], int(values["node.id"]), directory_id)
+        return DirectoryProperties(values["cluster.id"], int(values[_NODE_NAMES[values["version"]]]), directory_id)
     except KeyError as error:
         raise BadProperties(directory, f"{path} has no {error.args[0]}; add it or restore the file.") from error
     except ValueError as error:

@@ -32,9 +32,14 @@ SAFE_DOWNGRADE = 2
 UNSAFE_DOWNGRADE = 3
 
 
+def starting_levels() -> dict[str, int]:
+    """The newest levels, for a new cluster. kraft.version is the quorum's own and stands in no fact."""
+    return {name: last for name, (_, last) in SUPPORTED.items() if last > 0}
+
+
 def bootstrap() -> list[Fact]:
-    """The newest levels, for a new cluster. kraft.version is the quorum's own and stands in no such fact."""
-    return [FeatureLevelRecord(name=name, feature_level=last) for name, (_, last) in SUPPORTED.items() if last > 0]
+    """The facts that a new cluster begins with."""
+    return [FeatureLevelRecord(name=name, feature_level=level) for name, level in starting_levels().items()]
 
 
 def update(

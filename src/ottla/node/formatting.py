@@ -53,7 +53,7 @@ def format_directories(world: World, values: BrokerValues, wishes: Wishes) -> tu
     """Give every data directory of a node to a cluster; answers its id. Raises StartFailure."""
     disk, random = world.disk, world.random
     cluster_id, ignore_formatted = wishes.cluster_id, wishes.ignore_formatted
-    own_id, voters = _first_voters(world, values, wishes)
+    own_id, voters = first_voters(world, values, wishes)
     if cluster_id is not None:
         try:
             identity_bytes(cluster_id)
@@ -97,7 +97,7 @@ def format_directories(world: World, values: BrokerValues, wishes: Wishes) -> tu
     return cluster, [Formatted(path, own is None) for path, own in found]
 
 
-def _first_voters(world: World, values: BrokerValues, wishes: Wishes) -> tuple[bytes, VoterSet]:
+def first_voters(world: World, values: BrokerValues, wishes: Wishes) -> tuple[bytes, VoterSet]:
     """The id of the metadata directory, and who votes first where voters may change; nobody where they are fixed."""
     path = metadata_directory(values)
     try:

@@ -41,10 +41,16 @@ def test_a_directory_without_an_id_of_its_own_is_accepted(tmp_path: Path) -> Non
     assert read_directory_properties(RealDisk(), str(tmp_path)) == DirectoryProperties("c", 3, b"")
 
 
+def test_a_directory_of_a_broker_of_the_zookeeper_times_is_accepted(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=0\ncluster.id=c\nbroker.id=3\n")
+    assert read_directory_properties(RealDisk(), str(tmp_path)) == DirectoryProperties("c", 3, b"")
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "version=0\ncluster.id=c\nbroker.id=1\n",
+        "version=2\ncluster.id=c\nnode.id=1\n",
+        "version=0\ncluster.id=c\nnode.id=1\n",
         "version=1\nnode.id=1\n",
         "version=1\ncluster.id=c\nnode.id=one\n",
         "version=1\ncluster.id=c\nnode.id=1\ndirectory.id=short\n",

@@ -1,0 +1,77 @@
+"""A cluster with records, open groups and transactions moves from ZooKeeper to the quorum, and its clients go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cluster.traffic import Traffic
+from support.cluster_processes import HOST, NodeProcess
+from support.command_line import Ottla
+from support.processes import until
+from support.zookeeper import ZooKeeperEnsemble
+from support.zookeeper_clusters import ZooKeeperCluster
+
+PARTITIONS = 3
+
+
+def controller_port(node: NodeProcess) -> int:
+    listeners = dict(each.split("://") for each in node.settings["advertised.listeners"].split(","))
+    return int(listeners["CONTROLLER"].rpartition(":")[2])
+
+
+def quorum_settings(cluster: ZooKeeperCluster) -> None:
+    """The settings file of every node, as an administrator would change it."""
+    voters = ",".join(f"{number}@{HOST}:{controller_port(node)}" for number, node in cluster.nodes.items())
+    for node in cluster.nodes.values():
+        kept = {name: value for name, value in node.settings.items() if not name.startswith("zookeeper.")}
+        own = {**kept, "process.roles": "broker,controller", "controller.quorum.voters": voters}
+        lines = [f"{name}={value}\n" for name, value in own.items()]
+        node.folder.joinpath("quorum.properties").write_text("".join(lines))
+
+
+def test_a_cluster_moves_to_the_quorum_and_its_clients_go_on(tmp_path: Path) -> None:
+    ottla = Ottla(None)
+    with ZooKeeperEnsemble(tmp_path / "ensemble", 1) as ensemble, ZooKeeperCluster(tmp_path, ensemble) as cluster:
+        cluster.create_topic("numbers", PARTITIONS, retention_ms="604800001")
+        place = ensemble.connect
+        with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
+            traffic.go_on(300)
+            refused = ottla.attempt("quorum", "migrate", "--zookeeper", place)
+            assert refused.returncode == 1
+            assert b"the cluster runs" in refused.stderr
+            identity = cluster.metadata(1, "numbers")
+            assert identity is not None
+            cluster.stop()
+            until(lambda: not cluster.tree.get_children("/brokers/ids"), "every session has ended")
+            quorum_settings(cluster)
+
+            shown = ottla("quorum", "migrate", "--zookeeper", place).decode()
+            assert identity["cluster_id"] in shown
+            assert "nothing was changed" in shown
+            files = [str(node.folder / "quorum.properties") for node in cluster.nodes.values()]
+            voters = [argument for file in files for argument in ("--config", file)]
+            moved = ottla.json("quorum", "migrate", "--zookeeper", place, *voters, "--execute")
+            assert moved["executed"]
+            assert moved["voters"] == [1, 2, 3]
+            assert moved["topics"]["numbers"] == PARTITIONS
+            again = ottla.attempt("quorum", "migrate", "--zookeeper", place, *voters, "--execute")
+            assert again.returncode == 1
+            assert b"holds metadata of a quorum already" in again.stderr
+
+            for number in (1, 2, 3):
+                take_new_settings(cluster.nodes[number])
+            cluster.start()
+            cluster.heal()
+            after = cluster.metadata(1, "numbers")
+            assert after is not None
+            assert after["cluster_id"] == identity["cluster_id"]
+            assert after["topics"][0]["topic_id"] == identity["topics"][0]["topic_id"]
+            traffic.go_on(300)
+        assert traffic.verdict() == []
+        described = Ottla(cluster.bootstrap).json("config", "describe", "topic", "numbers")
+        assert "604800001" in str(described)
+
+
+def take_new_settings(node: NodeProcess) -> None:
+    """From here on the node has its new settings."""
+    node.folder.joinpath("quorum.properties").replace(node.folder / "server.properties")
