@@ -8,6 +8,7 @@ committed and published on this node; a controller that does not lead answers NO
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from logging import DEBUG, INFO, WARNING
 from typing import TypeVar
 
 from ottla.base.errors import ErrorCode
@@ -37,7 +38,7 @@ from ottla.metadata.decision import Decision, Place, Refusal
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
-from ottla.metadata.news import LEFT, TOLD, changed_partitions, cluster_news
+from ottla.metadata.news import LEFT, changed_partitions, cluster_news
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -149,7 +150,7 @@ class Controller:
             return
         reasons = {broker_id: self._reasons.pop(broker_id) for broker_id in delta.changed_brokers & {*self._reasons}}
         for each in cluster_news(delta, image, reasons):
-            logger.log(logging.WARNING if each.alarming else logging.INFO, "%s", each.text)
+            logger.log(WARNING if each.alarming else INFO, "%s", each.text)
         for _, before, after in changed_partitions(delta, image, created=False):
             if before is not None and before.leader != after.leader and after.leader >= 0:
                 self.elections += 1
@@ -297,8 +298,9 @@ class Controller:
         latest = self._ledger.latest
         broker = None if latest is None else latest.brokers.get(broker_id)
         if broker is not None and not broker.fenced:
-            self._reasons[broker_id] = TOLD
-            stored = self.carry_out(lambda place: brokers.fence(broker, place), f"broker {broker_id} is fenced: {why}")
+            self._reasons[broker_id] = why
+            # What it comes to is told with its reason when it is agreed on.
+            stored = self.carry_out(lambda place: brokers.fence(broker, place), f"fencing broker {broker_id}", DEBUG)
             if not stored:
                 self._reasons.pop(broker_id, None)
                 return
@@ -425,14 +427,14 @@ class Controller:
             return NOT_CONTROLLER
         return _storage_refusal(damaged)
 
-    def carry_out(self, decide: Callable[[Place], list[Fact]], why: str) -> int:
+    def carry_out(self, decide: Callable[[Place], list[Fact]], why: str, level: int = INFO) -> int:
         """Something that nobody waits for; how many facts it came to."""
         if not self.active:
             return 0
         facts = decide(self._place())
         if not facts:
             return 0
-        logger.info("%s: %d facts", why, len(facts))
+        logger.log(level, "%s: %d facts", why, len(facts))
         try:
             self._append(facts)
         except (NotLeader, StorageFailure) as failure:

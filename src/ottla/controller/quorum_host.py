@@ -328,7 +328,10 @@ class QuorumHost:
         if isinstance(effect, effect_kinds.Commit):
             self._tell_committed(effect.high_watermark)
         elif isinstance(effect, effect_kinds.LeaderKnown):
-            logger.info("the quorum's leader of epoch %d is %d", effect.epoch, effect.leader_id)
+            if effect.leader_id < 0:
+                logger.info("the quorum has no leader in epoch %d", effect.epoch)
+            else:
+                logger.info("the quorum's leader of epoch %d is %d", effect.epoch, effect.leader_id)
             self._events.leader_changed(effect.leader_id, effect.epoch)
         elif isinstance(effect, effect_kinds.BeginLeading):
             self._told_leading = True

@@ -62,8 +62,6 @@ def changed_partitions(delta: ClusterDelta, image: ClusterImage, created: bool) 
 
 
 LEFT = "it has left"
-TOLD = ""
-"""The reason of a fencing that was told of already."""
 
 
 def cluster_news(delta: ClusterDelta, image: ClusterImage, reasons: Mapping[int, str] = NO_REASONS) -> Iterator[News]:
@@ -119,7 +117,7 @@ def _brokers(delta: ClusterDelta, image: ClusterImage, reasons: Mapping[int, str
 
 
 def _standing(before: BrokerImage, after: BrokerImage, reason: str | None) -> Iterator[News]:
-    if after.fenced and not before.fenced and reason != TOLD:
+    if after.fenced and not before.fenced:
         if reason is None and before.in_controlled_shutdown:
             reason = LEFT
         yield News(f"broker {after.id} is fenced{f': {reason}' if reason else ''}", alarming=reason != LEFT)
@@ -224,15 +222,15 @@ def replica_news(delta: ClusterDelta, image: ClusterImage, node_id: int) -> Repl
             elif after.leader != NO_LEADER:
                 follows.append(each)
         elif after.leader == node_id:
-            if set(before.in_sync) - set(after.in_sync):
+            if _gone(each):
                 shrunk.append(each)
-            if set(after.in_sync) - set(before.in_sync):
+            if _come(each):
                 grown.append(each)
     news = [
         *_each_or_all(leads, _leading, "are led by this broker now"),
         *_each_or_all(follows, _following, "follow other leaders now"),
-        *_each_or_all(shrunk, _shrunk, "have fewer replicas in sync"),
-        *_each_or_all(grown, _grown, "have more replicas in sync"),
+        *_each_or_all(shrunk, _shrunk, f"have fewer replicas in sync, {_list(_ids(shrunk, _gone))} left"),
+        *_each_or_all(grown, _grown, f"have more replicas in sync, {_list(_ids(grown, _come))} joined"),
         *_each_or_all(left, lambda each: f"{each.name} lies here no longer", "lie here no longer"),
     ]
     return ReplicaNews(news, len(shrunk), len(grown))
@@ -255,15 +253,25 @@ def _leader(state: PartitionImage) -> str:
 
 
 def _shrunk(each: Moved) -> str:
-    assert each.before is not None
-    gone = sorted(set(each.before.in_sync) - set(each.after.in_sync))
-    return f"{each.name}: {_list(gone)} left the in-sync set, which is {_list(each.after.in_sync)} now"
+    return f"{each.name}: {_list(sorted(_gone(each)))} left the in-sync set, which is {_list(each.after.in_sync)} now"
 
 
 def _grown(each: Moved) -> str:
-    assert each.before is not None
-    come = sorted(set(each.after.in_sync) - set(each.before.in_sync))
-    return f"{each.name}: {_list(come)} joined the in-sync set, which is {_list(each.after.in_sync)} now"
+    return f"{each.name}: {_list(sorted(_come(each)))} joined the in-sync set, which is {_list(each.after.in_sync)} now"
+
+
+def _gone(each: Moved) -> set[int]:
+    """Replicas that are no longer in sync."""
+    return set(each.before.in_sync if each.before is not None else ()) - set(each.after.in_sync)
+
+
+def _come(each: Moved) -> set[int]:
+    """Replicas that were not in sync."""
+    return set(each.after.in_sync) - set(each.before.in_sync if each.before is not None else ())
+
+
+def _ids(changed: Iterable[Moved], of: Callable[[Moved], set[int]]) -> list[int]:
+    return sorted({broker_id for each in changed for broker_id in of(each)})
 
 
 def _list(ids: Iterable[int]) -> str:

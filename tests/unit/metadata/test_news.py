@@ -6,7 +6,7 @@ from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.features import bootstrap
 from ottla.metadata.image import NO_LEADER, ClusterImage, ResourceType
-from ottla.metadata.news import LEFT, NO_REASONS, TOLD, cluster_news, replica_news
+from ottla.metadata.news import LEFT, NO_REASONS, cluster_news, replica_news
 from ottla.wire.stored.metadata import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -78,7 +78,6 @@ def test_brokers_that_are_fenced_and_let_in() -> None:
     assert told(image, fence) == ["!broker 2 is fenced"]
     assert told(image, fence, reasons={2: "its disk is full"}) == ["!broker 2 is fenced: its disk is full"]
     assert told(image, fence, reasons={2: LEFT}) == ["broker 2 is fenced: it has left"]
-    assert told(image, fence, reasons={2: TOLD}) == []
     fenced = applied([fence], image)
     assert told(fenced, UnfenceBrokerRecord(id=2, epoch=epoch)) == ["broker 2 is unfenced: it serves"]
     assert told(image, UnregisterBrokerRecord(broker_id=2, broker_epoch=epoch)) == ["broker 2 is unregistered"]
@@ -191,6 +190,16 @@ def test_the_leader_tells_who_leaves_and_joins_the_in_sync_set() -> None:
     assert told_by(1, smaller, change(smaller, isr=[1, 3, 2])) == [
         "orders-0: 2 joined the in-sync set, which is 1, 3, 2 now"
     ]
+
+
+def test_many_changes_of_in_sync_sets_are_one_sentence() -> None:
+    image = begin(*topic_facts("orders", 6, (1, 2, 3)))
+    shrunk = [change(image, number=number, isr=[1, 3]) for number in range(6)]
+    named = "orders-0, orders-1, orders-2, orders-3, orders-4 and 1 more"
+    assert told_by(1, image, *shrunk) == [f"6 partitions have fewer replicas in sync, 2 left: {named}"]
+    smaller = applied(shrunk, image)
+    grown = [change(smaller, number=number, isr=[1, 2, 3]) for number in range(6)]
+    assert told_by(1, smaller, *grown) == [f"6 partitions have more replicas in sync, 2 joined: {named}"]
 
 
 def test_changes_of_in_sync_sets_are_counted() -> None:
