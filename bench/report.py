@@ -5,7 +5,7 @@ Owns: labels, targets, the shape of the table. Never knows: how a number came ab
 
 from typing import Any, NamedTuple
 
-from bench import clients, spark
+from bench import clients, spark, testkit
 
 
 class Row(NamedTuple):
@@ -117,6 +117,8 @@ def markdown(results: dict[str, Any]) -> str:
         parts.append("## Python clients on the same ottla broker\n\n" + clients.table(results["clients"]))
     if "spark" in results:
         parts.append("## Spark on the same ottla broker\n\n" + spark.table(results["spark"]))
+    if "testing" in results:
+        parts.append("## Until the first answer\n\n" + testkit.table(results["testing"]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,7 +1,7 @@
 """`python -m bench.run`: ottla and Apache Kafka side by side on this machine.
 
 --only start,load,…                 the parts to run (all): start, load, groups, transactions, cluster,
-                                    restart, scaling, clients, spark
+                                    restart, scaling, clients, spark, testing
 --starts N                          how many starts of each broker the medians are taken over (3)
 --gigabytes N                       how much data the restart and scaling parts write (5)
 --keep                              write the results to bench/results (printed only, otherwise)
@@ -17,10 +17,10 @@ import re
 import subprocess
 from typing import Any
 
-from bench import clients, cluster, groups, load, report, restart, rounds, scaling, spark, starts, transactions
+from bench import clients, cluster, groups, load, report, restart, rounds, scaling, spark, starts, testkit, transactions
 from bench.brokers import HERE, libraries
 
-PARTS = ("start", "load", "groups", "transactions", "cluster", "restart", "scaling", "clients", "spark")
+PARTS = ("start", "load", "groups", "transactions", "cluster", "restart", "scaling", "clients", "spark", "testing")
 RESULTS = HERE / "results"
 
 
@@ -62,6 +62,8 @@ def main() -> None:
         results["clients"] = clients.measure(chosen.starts)
     if "spark" in parts:
         results["spark"] = spark.measure(chosen.starts)
+    if "testing" in parts:
+        results["testing"] = testkit.measure(max(chosen.starts, 5))
     text = page(results)
     print("\n" + text)
     if chosen.keep:
