@@ -124,6 +124,10 @@ class Lifecycle:
     def directory_failed(self, directory_id: bytes) -> None:
         """Tell the controller with the next heartbeat, which is sent now."""
         self._offline = (*self._offline, directory_id)
+        self.hurry()
+
+    def hurry(self) -> None:
+        """Something happened to this broker's standing: the next heartbeat is sent now."""
         self._moved.set()
 
     def _published(self, delta: ClusterDelta, image: ClusterImage) -> None:
@@ -145,6 +149,7 @@ class Lifecycle:
                         "the registration of this broker does not count any more (%s): registers anew", error.name
                     )
                     self._fence()
+                    self._broker.publisher.standing_changed(False)
                     await self._register()
                     continue
                 if error != ErrorCode.NONE:
@@ -158,6 +163,7 @@ class Lifecycle:
                         "the controller counts on this broker from here on (epoch %d)", self._broker.broker_epoch
                     )
                     self._unfenced.set()
+                    self._broker.publisher.standing_changed(True)
             except (ControllerUnavailable, CannotRegister) as problem:
                 logger.warning("the controller cannot be told that this broker lives: %s", problem)
                 pause = RETRY_SECONDS

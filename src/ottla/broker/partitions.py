@@ -43,6 +43,7 @@ class Partition:
         "log",
         "name",
         "partition_epoch",
+        "provable",
         "readers",
         "replicas",
         "topic_id",
@@ -69,6 +70,8 @@ class Partition:
         self.least_in_sync = 1
         self.enough_in_sync = True
         """Whether the in-sync set is as large as `min.insync.replicas` wants it (no more than there are replicas)."""
+        self.provable = True
+        """Whether the broker's registration counts. One whose ended cannot prove that nobody else leads by now."""
         self.readers: dict[int, tuple[Session, Key]] | None = None
         """The fetch sessions of followers, by broker, and what this partition is called there."""
         self.commits: list[tuple[int, Told]] | None = None
@@ -133,7 +136,8 @@ class Partition:
 
     def count_in_sync(self) -> None:
         """The in-sync set, or how large it must be, has changed."""
-        self.enough_in_sync = len(self.in_sync) >= min(self.least_in_sync, len(self.replicas))
+        copies = len(self.replicas)
+        self.enough_in_sync = len(self.in_sync) >= min(self.least_in_sync, copies) and (self.provable or copies == 1)
 
     # --- the high watermark ---
 
@@ -266,6 +270,8 @@ class PartitionTable:
         self.image: ClusterImage | None = None
         """Tells what exists elsewhere from what does not exist."""
         self.traffic = Traffic()
+        self.provable = True
+        """Whether this broker's registration counts."""
 
     def add(self, partition: Partition) -> None:
         partitions = self.by_id.get(partition.topic_id)
@@ -275,6 +281,7 @@ class PartitionTable:
         assert partitions[partition.index] is None, partition.name
         partitions[partition.index] = partition
         partition.traffic = self.traffic.begin(partition.name.topic, partition.topic_id)
+        partition.provable = self.provable
 
     def remove(self, partition: Partition) -> None:
         """It lies elsewhere from now on."""

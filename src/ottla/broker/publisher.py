@@ -198,6 +198,23 @@ class Publisher:
             self._tell_unled(partition)
         self._wake(partition, before)
 
+    def standing_changed(self, counts: bool) -> None:
+        """This broker's registration counts no longer, or does again: without one, nothing more is acknowledged that
+        others have to know of."""
+        table = self._broker.partitions
+        if table.provable == counts:
+            return
+        table.provable = counts
+        for partition in table:
+            partition.provable = counts
+            partition.count_in_sync()
+            if not partition.leads:
+                continue
+            if partition.enough_in_sync:
+                partition.advance(self._broker)
+            else:
+                partition.give_up_commits(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
     def log_lost(self, partition: Partition) -> None:
         """Its directory is offline: until the controller has decided anew, whoever asks here is told so."""
         broker = self._broker

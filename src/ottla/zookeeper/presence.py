@@ -6,6 +6,7 @@ names the very same addresses, for two processes cannot have one.
 """
 
 import logging
+from collections.abc import Callable
 
 from ottla.base.ports import Clock
 from ottla.zookeeper import layout
@@ -27,6 +28,7 @@ class BrokerPresence:
         self._path = f"{layout.BROKER_IDS}/{broker_id}"
         self._broker_id = broker_id
         self._clock = clock
+        self._lost: Callable[[], None] | None = None
         self._owner = 0
         """The session that holds the znode; 0 when none of ours does."""
         session.listen(self._connection_changed)
@@ -40,6 +42,12 @@ class BrokerPresence:
         if state is Connection.LOST and self._owner:
             logger.warning("the session with ZooKeeper ended: this broker has to register anew")
             self._owner = 0
+            if self._lost is not None:
+                self._lost()
+
+    def when_lost(self, lost: Callable[[], None]) -> None:
+        """Hear that the session ended, and the znode with it."""
+        self._lost = lost
 
     async def announce(self, presence: Presence) -> None:
         """Be there. Raises Duplicate, Refused, Unreachable."""

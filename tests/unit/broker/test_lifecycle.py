@@ -62,6 +62,7 @@ class Fixture:
         self.controller = Controller()
         self.image = self.controller.image
         self.marked: list[int] = []
+        self.standings: list[bool] = []
         self.broker: Any = SimpleNamespace(
             controller=self.controller,
             image=self.image,
@@ -72,6 +73,7 @@ class Fixture:
             supported_features={"metadata.version": (1, 2)},
             store=SimpleNamespace(mark_running=self.marked.append),
             run_blocking=run_here,
+            publisher=SimpleNamespace(standing_changed=self.standings.append),
         )
         self.lifecycle = Lifecycle(self.broker)  # type: ignore[arg-type]
 
@@ -110,6 +112,7 @@ async def test_a_registration_that_does_not_count_any_more_is_made_anew() -> Non
     fixture.controller.heartbeat_errors = [ErrorCode.STALE_BROKER_EPOCH]
     await asyncio.wait_for(fixture.join(), 10)
     assert len(fixture.controller.registrations) == 2
+    assert fixture.standings == [False, True], "in between it can prove nothing"
     await fixture.lifecycle.leave()
 
 

@@ -293,3 +293,22 @@ def test_a_controller_that_is_busy_is_asked_again(three: Replicas) -> None:
     assert three.controller.partition().in_sync == (1, 2, 3)
     three.controller.silent = False
     three.until(lambda: three.controller.partition().in_sync == (1, 2), 1)
+
+
+def test_a_leader_whose_registration_ended_acknowledges_nothing_that_others_must_know_of(three: Replicas) -> None:
+    three.create([1, 2, 3])
+    assert three.complete(three.produce(1, b"before")).error_code == ErrorCode.NONE
+    three.brokers[1].publisher.standing_changed(False)
+    assert three.complete(three.produce(1, b"doubtful")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert three.complete(three.produce(1, b"with acks 1", acks=1)).error_code == ErrorCode.NONE
+    three.run(0.2)
+    assert three.watermark(1) == 1, "nor do readers see it as committed"
+    three.brokers[1].publisher.standing_changed(True)
+    assert three.complete(three.produce(1, b"after")).error_code == ErrorCode.NONE
+    assert three.values(2) == [b"before", b"with acks 1", b"after"]
+
+
+def test_a_leader_without_followers_needs_nobody_to_prove_anything_to(three: Replicas) -> None:
+    three.create([1])
+    three.brokers[1].publisher.standing_changed(False)
+    assert three.complete(three.produce(1, b"one")).error_code == ErrorCode.NONE
