@@ -10,6 +10,8 @@ from support.brokers import Broker
 from support.command_line import Ottla
 from support.processes import until
 
+SECONDS = 60.0
+
 
 def setting(ottla: Ottla, kind: str, name: str, wanted: str) -> dict[str, Any]:
     document = ottla.json("config", "describe", kind, name, wanted)
@@ -21,7 +23,7 @@ def test_a_topics_settings_are_shown_changed_and_given_back(ottla: Ottla, made: 
     assert "nobody has set anything" in ottla("config", "describe", "topic", made).decode()
     altered = ottla.lines("config", "alter", "topic", made, "retention.ms=3600000", "segment.bytes=1048576")
     assert altered == [f"altered topic {made!r}: retention.ms=3600000, segment.bytes=1048576"]
-    until(lambda: setting(ottla, "topic", made, "retention.ms")["source"] == "topic", "the new value")
+    until(lambda: setting(ottla, "topic", made, "retention.ms", SECONDS)["source"] == "topic", "the new value")
     heading, *rows = [line.split() for line in ottla.lines("config", "describe", "topic", made)]
     assert heading == ["SETTING", "VALUE", "SOURCE", "DYNAMIC", "OTHERWISE"]
     assert rows == [
@@ -38,7 +40,7 @@ def test_a_topics_settings_are_shown_changed_and_given_back(ottla: Ottla, made: 
     def own() -> list[str]:
         return [row["name"] for row in ottla.json("config", "describe", "topic", made)["configs"]]
 
-    until(lambda: own() == ["cleanup.policy"], "two settings given back, one changed")
+    until(lambda: own() == ["cleanup.policy"], "two settings given back, one changed", SECONDS)
     assert {"kind": "topic", "name": made} in ottla.json("config", "list", "topic")
 
 
@@ -46,9 +48,9 @@ def test_a_brokers_setting_is_its_own_or_that_of_all(ottla: Ottla) -> None:
     name = "log.cleaner.delete.retention.ms"
     try:
         ottla("config", "alter", "broker", "default", f"{name}=111000")
-        until(lambda: setting(ottla, "broker", "1", name)["source"] == "dynamic_default_broker", "that of all")
+        until(lambda: setting(ottla, "broker", "1", name)["source"] == "dynamic_default_broker", "that of all", SECONDS)
         ottla("config", "alter", "broker", "1", f"{name}=222000")
-        until(lambda: setting(ottla, "broker", "1", name)["value"] == "222000", "its own")
+        until(lambda: setting(ottla, "broker", "1", name)["value"] == "222000", "its own", SECONDS)
         own = setting(ottla, "broker", "1", name)
         assert [row["source"] for row in own["synonyms"]] == [
             "dynamic_broker", "dynamic_default_broker", "default",
@@ -59,14 +61,14 @@ def test_a_brokers_setting_is_its_own_or_that_of_all(ottla: Ottla) -> None:
     finally:
         ottla("config", "delete", "broker", "1", name)
         ottla("config", "delete", "broker", "default", name)
-    until(lambda: setting(ottla, "broker", "1", name)["source"] == "default", "the default")
+    until(lambda: setting(ottla, "broker", "1", name)["source"] == "default", "the default", SECONDS)
     assert not setting(ottla, "broker", "1", "log.dirs")["dynamic"]
 
 
 def test_a_group_has_settings_of_its_own(ottla: Ottla, topic: str) -> None:
     name = "consumer.session.timeout.ms"
     ottla("config", "alter", "group", topic, f"{name}=50000")
-    until(lambda: setting(ottla, "group", topic, name)["source"] == "group", "the group's own value")
+    until(lambda: setting(ottla, "group", topic, name)["source"] == "group", "the group's own value", SECONDS)
     assert {"kind": "group", "name": topic} in ottla.json("config", "list", "group")
     ottla("config", "delete", "group", topic, name)
 
@@ -104,7 +106,7 @@ def test_quotas_are_set_listed_and_taken_away_where_brokers_have_them(
     user = f"user-{topic}"
     said = ottla.lines("quota", "set", "producer_byte_rate=1048576", "--user", user, "--client", "default")
     assert said == [f"set producer_byte_rate=1048576 for user {user!r} client-id 'default'"]
-    (found,) = until(lambda: ottla.json("quota", "list", "--user", user), "the quota")
+    (found,) = until(lambda: ottla.json("quota", "list", "--user", user), "the quota", SECONDS)
     assert found == {
         "entity": {"user": user, "client-id": "default"},
         "quotas": {"producer_byte_rate": 1048576},
@@ -113,7 +115,7 @@ def test_quotas_are_set_listed_and_taken_away_where_brokers_have_them(
     wrong = ottla.attempt("quota", "set", "no.such=1", "--user", user)
     assert (wrong.returncode, b"no.such" in wrong.stderr) == (1, True)
     ottla("quota", "delete", "producer_byte_rate", "--user", user, "--client", "default")
-    until(lambda: ottla.json("quota", "list", "--user", user) == [], "nothing left")
+    until(lambda: ottla.json("quota", "list", "--user", user) == [], "nothing left", SECONDS)
     assert ottla.attempt("quota", "set", "producer_byte_rate=1").returncode == 2
 
 

@@ -94,12 +94,17 @@ def test_several_groups_are_reset_at_once(ottla: Ottla, made: str, group: str, t
     (tmp_path / "offsets.csv").write_bytes(exported)
     ottla("group", "reset", *names, "--from-file", str(tmp_path / "offsets.csv"), "--execute")
     assert [offsets(ottla, name)[0] for name in names] == [2, 2]
+    everybody = ottla.json("group", "reset", "--all-groups", "--all-topics", "--to-earliest")
+    assert not everybody["executed"]
+    assert {*names} <= {row["group"] for row in everybody["partitions"]}
 
 
 def test_a_group_is_listed_described_and_deleted(ottla: Ottla, made: str, group: str) -> None:
     write(ottla, made, 1, 0, 0, 0)
     ottla("group", "reset", group, "-t", f"{made}:1", "--to-offset", "1", "--execute")
-    (listed,) = [row for row in ottla.json("group", "list", "--state", "Empty") if row["group"] == group]
+    (listed,) = [
+        row for row in ottla.json("group", "list", "--state", "empty", "--type", "Classic") if row["group"] == group
+    ]
     assert (listed["type"], listed["state"], listed["members"]) == ("classic", "Empty", 0)
     assert group not in [row["group"] for row in ottla.json("group", "list", "--state", "Stable")]
     text = ottla("group", "describe", group).decode()

@@ -23,7 +23,7 @@ from ottla.cli.session import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ottla.client.cluster import Cluster
 
@@ -37,6 +37,9 @@ Records = Annotated[int, typer.Option("--num-records", "-n", min=1, help="How ma
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", "-X", metavar="NAME=VALUE", help="A client setting by Kafka's name; repeat for more."),
+]
+Measures = Annotated[
+    bool, typer.Option("--print-metrics", help="At the end, also what the client counted and measured itself.")
 ]
 Interval = Annotated[
     float, typer.Option("--reporting-interval", min=0.1, metavar="SECONDS", help="How often to print how it goes.")
@@ -73,6 +76,7 @@ def producer(
     ] = 3000,
     settings: Settings = None,
     interval: Interval = 5.0,
+    print_metrics: Measures = False,
     as_json: AsJson = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     seconds: Seconds = DEFAULT_SECONDS,
@@ -102,11 +106,12 @@ def producer(
     load = Load(topic, records, values, throughput, length, interval)
     _create(topic, bootstrap, seconds)
     configuration = client_settings(PRODUCER, bootstrap, given, _usual(given))
-    sent, ended = run_client(bootstrap, produce(configuration, load, _teller(as_json)))
+    sent, ended, metrics = run_client(bootstrap, produce(configuration, load, _teller(as_json)))
+    shown = metrics if print_metrics else {}
     if as_json:
-        show_json(sent.document(ended))
+        show_json({**sent.document(ended), **_as_document(shown)})
     else:
-        say(sent.line(ended) + "\n")
+        say(sent.line(ended) + "\n" + metric_lines(shown))
 
 
 @app.command()
@@ -131,6 +136,7 @@ def consumer(
     hide_header: Annotated[bool, typer.Option("--hide-header", help="No heading.")] = False,
     settings: Settings = None,
     interval: Interval = 5.0,
+    print_metrics: Measures = False,
     as_json: AsJson = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     seconds: Seconds = DEFAULT_SECONDS,
@@ -158,11 +164,12 @@ def consumer(
     if not hide_header and not as_json:
         say((DETAILED_HEADER if detailed else CONSUMER_HEADER) + "\n")
     tell = _teller(as_json or not detailed)
-    read = run_client(bootstrap, consume(configuration, Reading(topic, records, idle, interval), tell))
+    read, metrics = run_client(bootstrap, consume(configuration, Reading(topic, records, idle, interval), tell))
+    shown = metrics if print_metrics else {}
     if as_json:
-        show_json(read.document())
-    elif not detailed:
-        say(read.line() + "\n")
+        show_json({**read.document(), **_as_document(shown)})
+    else:
+        say(("" if detailed else read.line() + "\n") + metric_lines(shown))
     if read.records < records:
         print(f"ottla: nothing came for {idle:g} s after {read.records:,} of {records:,} records; "
               "--idle waits longer", file=sys.stderr)  # fmt: skip
@@ -208,6 +215,16 @@ def latency(
         show_json(found.document())
     else:
         say(found.lines())
+
+
+def metric_lines(metrics: "Mapping[str, float]") -> str:
+    """One a line, as Kafka's tools print them."""
+    width = max(map(len, metrics), default=0)
+    return "".join(f"{name:<{width}} : {value:.3f}\n" for name, value in sorted(metrics.items()))
+
+
+def _as_document(metrics: "Mapping[str, float]") -> "dict[str, dict[str, float]]":
+    return {"metrics": dict(metrics)} if metrics else {}
 
 
 def _usual(given: "dict[str, object]") -> "dict[str, object]":

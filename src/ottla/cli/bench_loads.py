@@ -21,6 +21,7 @@ from ottla.client.producer.record import Placed
 from ottla.runtime.world import RealClock
 
 Tell = Callable[[str], None]
+Metrics = Mapping[str, float]
 DIFFERENT_VALUES = 1000
 """Random values that are made before the clock starts and sent again and again."""
 POLL_SECONDS = 0.1
@@ -53,8 +54,8 @@ def _values(load: Load) -> Iterator[bytes]:
     return (str(number).encode() for number in range(load.records))
 
 
-async def produce(settings: Mapping[str, object], load: Load, tell: Tell) -> tuple[Sent, float]:
-    """Send the load; the figures, and the moment it had arrived."""
+async def produce(settings: Mapping[str, object], load: Load, tell: Tell) -> tuple[Sent, float, Metrics]:
+    """Send the load; the figures, the moment it had arrived, and what the client says of itself."""
     clock = RealClock()
     async with Producer(settings) as producer:
         await producer.partitions_for(load.topic)
@@ -65,7 +66,7 @@ async def produce(settings: Mapping[str, object], load: Load, tell: Tell) -> tup
         await run.send_all()
         await producer.flush()
         run.raise_failure()
-        return sent, clock.monotonic()
+        return sent, clock.monotonic(), producer.metrics()
 
 
 class _Producing:
@@ -144,7 +145,7 @@ class _Joining:
         self._since = self._now()
 
 
-async def consume(settings: Mapping[str, object], reading: Reading, tell: Tell) -> Consumed:
+async def consume(settings: Mapping[str, object], reading: Reading, tell: Tell) -> tuple[Consumed, Metrics]:
     """Read so many records, or until nothing comes any more; `tell` gets a line every few seconds."""
     clock = RealClock()
     async with Consumer(settings) as consumer:
@@ -173,7 +174,8 @@ async def consume(settings: Mapping[str, object], reading: Reading, tell: Tell) 
                 reported, told_records, told_size, told_joining = now, records, size, joining.seconds
         # Who gave up has waited for nothing at the end.
         ended = last if records < reading.records else clock.monotonic()
-        return Consumed(started, started + ended - begun, records, size, joining.seconds)
+        whole = Consumed(started, started + ended - begun, records, size, joining.seconds)
+        return whole, consumer.metrics()
 
 
 async def travel(

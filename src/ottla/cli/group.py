@@ -26,6 +26,19 @@ app = typer.Typer(help="List, describe, reset and delete consumer groups.", no_a
 MEMBERS_UP_TO = 500
 """Groups beyond which a list counts no members, because every group is asked for by itself."""
 
+STATES = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
+KINDS = ("classic", "consumer", "share", "streams")
+"""What groups can be, in the words of the protocol."""
+
 Names = Annotated[list[str] | None, typer.Argument(metavar="GROUP…", help="The groups.")]
 AllGroups = Annotated[bool, typer.Option("--all-groups", help="Every group of the cluster.")]
 
@@ -54,12 +67,15 @@ def list_groups(
     ottla group list --json | jq -r '.[] | select(.members == 0) | .group'
     """
     from ottla.cli.group_views import list_json, list_table
+    from ottla.cli.named import spelled
     from ottla.client.admin.groups import GroupAdmin
     from ottla.client.errors import BrokerError
 
+    states, kinds = spelled(state, STATES, "--state"), spelled(kind, KINDS, "--type")
+
     async def work(cluster: "Cluster") -> "tuple[list[ListedGroup], dict[str, int]]":
         admin = GroupAdmin(cluster)
-        groups = await admin.groups([each.title() for each in state or ()], kind or (), seconds)
+        groups = await admin.groups(states, kinds, seconds)
         asked = [group.group_id for group in groups] if len(groups) <= MEMBERS_UP_TO else []
         described = await admin.describe_groups(asked, seconds)
         return groups, {
@@ -184,9 +200,11 @@ def reset(
         aims = _aims(option, value, groups)
         steps: list[Step] = []
         for group in groups:
-            steps += await _plan(cluster, group, aims[group], topic, seconds)
+            steps += await _plan(cluster, group, aims[group], topic, seconds, may_be_empty=all_groups)
         if execute:
-            for group in groups:
+            chosen = list(dict.fromkeys(step.group for step in steps))
+            await _require_idle(cluster, chosen, seconds)
+            for group in chosen:
                 await _move(cluster, group, steps, seconds)
         return groups, steps
 
@@ -357,7 +375,9 @@ def _read(path: str) -> str:
         raise Failure(f"cannot read {path}: {reason}; 'ottla group reset … --export' makes such a file") from None
 
 
-async def _plan(cluster: "Cluster", group: str, aim: "Aim", topics: list[str] | None, seconds: float) -> "list[Step]":
+async def _plan(
+    cluster: "Cluster", group: str, aim: "Aim", topics: list[str] | None, seconds: float, *, may_be_empty: bool
+) -> "list[Step]":
     from ottla.cli.failures import Failure
     from ottla.cli.group_resets import Way, plan_reset
     from ottla.cli.named import partitions_named
@@ -371,26 +391,34 @@ async def _plan(cluster: "Cluster", group: str, aim: "Aim", topics: list[str] | 
         places = await partitions_named(cluster, named, seconds)
     else:
         places = await partitions_named(cluster, topics, seconds) if topics else list(committed)
+    if not places and may_be_empty:
+        return []
     if not places:
         missing = "the file says nothing about it" if aim.way is Way.FILE else "it has committed nothing"
         raise Failure(f"there is nothing to reset in group {group!r}: {missing}; name topics with --topic")
     return await plan_reset(cluster, group, aim, places, committed, seconds)
 
 
-async def _move(cluster: "Cluster", group: str, steps: "Sequence[Step]", seconds: float) -> None:
+async def _require_idle(cluster: "Cluster", groups: "Sequence[str]", seconds: float) -> None:
+    """Before anything is changed: members would go on where they are, and commit that."""
     from ottla.cli.failures import Failure
     from ottla.client.admin.groups import GroupAdmin
     from ottla.client.errors import BrokerError
 
-    admin = GroupAdmin(cluster)
-    found = (await admin.describe_groups([group], seconds))[group]
-    if not isinstance(found, BrokerError) and found.members:
-        raise Failure(
-            f"group {group!r} is at work ({found.state}, {len(found.members)} members), so its offsets stay; "
-            f"stop its members first: 'ottla group describe {group} --members' shows them"
-        )
+    for group, found in (await GroupAdmin(cluster).describe_groups(groups, seconds)).items():
+        if not isinstance(found, BrokerError) and found.members:
+            raise Failure(
+                f"group {group!r} is at work ({found.state}, {len(found.members)} members), so its offsets stay; "
+                f"stop its members first: 'ottla group describe {group} --members' shows them"
+            )
+
+
+async def _move(cluster: "Cluster", group: str, steps: "Sequence[Step]", seconds: float) -> None:
+    from ottla.client.admin.groups import GroupAdmin
+    from ottla.client.errors import BrokerError
+
     targets = {step.partition: step.target for step in steps if step.group == group}
-    outcomes = await admin.alter_group_offsets(group, targets, seconds)
+    outcomes = await GroupAdmin(cluster).alter_group_offsets(group, targets, seconds)
     for place, outcome in sorted(outcomes.items()):
         if outcome.error:
             raise BrokerError(outcome.error, f"the offset of {place.topic}:{place.partition}", outcome.message)

@@ -1,7 +1,8 @@
 """Partitions and moments as people name them on a command line.
 
-Owns: TOPIC, TOPIC:N and TOPIC:N,M; ISO times; durations as `1h30m` or Kafka's `PT1H30M`. Never knows: what is done with
-them. Invariant: what cannot be understood is wrong usage (exit code 2) and named as it was written.
+Owns: TOPIC, TOPIC:N and TOPIC:N,M; ISO times; durations as `1h30m` or Kafka's `PT1H30M`; names of states in any case.
+Never knows: what is done with them. Invariant: what cannot be understood is wrong usage (exit code 2) and named as it
+was written.
 """
 
 import re
@@ -81,3 +82,12 @@ def parse_duration(text: str, option: str) -> int:
         raise typer.BadParameter(f"{text!r} is not a duration such as 1h30m, 7d or PT1H30M", param_hint=option)
     parts = zip(matched.groups(), _UNIT_SECONDS, strict=True)
     return int(1000 * sum(float(number) * unit for number, unit in parts if number))
+
+
+def spelled(texts: Sequence[str] | None, known: Sequence[str], option: str) -> list[str]:
+    """Words as the protocol spells them, however they were typed."""
+    spellings = {name.lower(): name for name in known}
+    for text in texts or ():
+        if text.lower() not in spellings:
+            raise typer.BadParameter(f"{text!r} is none of {', '.join(known)}", param_hint=option)
+    return [spellings[text.lower()] for text in texts or ()]

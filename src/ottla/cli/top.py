@@ -116,7 +116,7 @@ async def _live(cluster: "Cluster", view: View, seconds: float) -> None:
                 if isinstance(shown, str):
                     live.update(_with_trouble(last, shown), refresh=True)
                 else:
-                    last = _screen(shown, view.most)
+                    last = _screen(shown, view.most, console.height)
                     live.update(last, refresh=True)
 
         drawing = asyncio.create_task(draw())
@@ -168,15 +168,15 @@ def _print(shown: "Frame", view: View, *, indent: bool) -> None:
             show(table)
 
 
-def _screen(shown: "Frame", most: int) -> Any:
+def _screen(shown: "Frame", most: int, height: int) -> Any:
     from rich.console import Group
     from rich.text import Text
 
     from ottla.cli import top_views
     from ottla.cli.output import ruled
 
-    drawn = [ruled(table) for table in top_views.tables(shown, most)]
-    return Group(Text(top_views.heading(shown), "bold"), *drawn, Text("q ends", "dim"))
+    drawn = [ruled(table) for table in top_views.tables(shown, min(most, top_views.rows_that_fit(shown, height)))]
+    return Group(Text(top_views.heading(shown), "bold"), Text("q ends", "dim"), *drawn)
 
 
 def _with_trouble(last: Any, sentence: str) -> Any:

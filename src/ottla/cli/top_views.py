@@ -203,6 +203,14 @@ def tables(shown: Frame, most: int) -> list[Table]:
     return [table for table in every if table.rows]
 
 
+def rows_that_fit(shown: Frame, height: int) -> int:
+    """How many topics and groups each a screen of so many lines has room for, beside the brokers."""
+    heading_lines, table_lines, more_lines = 4, 4, 1
+    left = height - heading_lines - (len(shown.brokers) + table_lines)
+    tables_left = 2 if shown.groups else 1
+    return max(1, left // tables_left - table_lines - more_lines)
+
+
 def brokers_table(shown: Frame) -> Table:
     columns = [
         Column("BROKER", True),

@@ -25,6 +25,11 @@ app = typer.Typer(help="List, describe and abort transactions; find those that h
 PARTITIONS_AT_ONCE = 500
 """Partitions whose producers are asked for in one go."""
 
+STATES = (
+    "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
+)  # fmt: skip
+"""What transactions can be, in the words of the protocol."""
+
 Partitions = Annotated[
     list[str] | None, typer.Argument(metavar="TOPIC[:N,N]…", help="Topics or some of their partitions.")
 ]
@@ -53,15 +58,16 @@ def list_transactions(
     ottla transaction list
     ottla transaction list --state Ongoing --longer-than 10m
     """
-    from ottla.cli.named import parse_duration
+    from ottla.cli.named import parse_duration, spelled
     from ottla.cli.transaction_views import list_json, list_table
     from ottla.client.admin.transactions import TransactionAdmin
 
+    states = spelled(state, STATES, "--state")
     least = -1 if longer_than is None else parse_duration(longer_than, "--longer-than")
 
     async def work(cluster: "Cluster") -> "list[ListedTransaction]":
         admin = TransactionAdmin(cluster)
-        return await admin.transactions(state or (), producer_id or (), seconds, longer_than=least)
+        return await admin.transactions(states, producer_id or (), seconds, longer_than=least)
 
     found = with_cluster(bootstrap, seconds, work)
     if as_json:

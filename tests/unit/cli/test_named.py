@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.cli.named import parse_duration, parse_moment, parse_partition, parse_partitions
+from ottla.cli.named import parse_duration, parse_moment, parse_partition, parse_partitions, spelled
 
 
 def test_a_topic_stands_alone_or_with_some_of_its_partitions() -> None:
@@ -58,3 +58,11 @@ def test_a_moment_has_its_zone_or_is_local() -> None:
     assert parse_moment("2026-01-31", "--to-datetime") == int(datetime(2026, 1, 31).timestamp() * 1000)
     with pytest.raises(typer.BadParameter, match="2026"):
         parse_moment("yesterday", "--to-datetime")
+
+
+def test_states_are_known_in_any_case() -> None:
+    known = ("Stable", "PreparingRebalance")
+    assert spelled(["stable", "PREPARINGREBALANCE"], known, "--state") == ["Stable", "PreparingRebalance"]
+    assert spelled(None, known, "--state") == []
+    with pytest.raises(typer.BadParameter, match="none of Stable, PreparingRebalance"):
+        spelled(["unstable"], known, "--state")

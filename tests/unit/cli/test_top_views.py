@@ -4,7 +4,16 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.cli.cluster_views import Status
 from ottla.cli.output import plain
 from ottla.cli.top_looks import GroupLook, Look
-from ottla.cli.top_views import brokers_table, frame, frame_json, groups_table, heading, tables, topics_table
+from ottla.cli.top_views import (
+    brokers_table,
+    frame,
+    frame_json,
+    groups_table,
+    heading,
+    rows_that_fit,
+    tables,
+    topics_table,
+)
 from ottla.client.address import Address
 from ottla.client.admin.brokers import BrokerState, ClusterState
 from ottla.client.cluster import Partition, Topic
@@ -73,6 +82,17 @@ def test_tables_show_the_busiest_and_say_how_many_are_left_out() -> None:
     assert plain(brokers_table(shown)).splitlines()[2].split()[2] == "fenced"
     assert len(tables(shown, 5)) == 3
     assert len(tables(shown._replace(groups=()), 5)) == 2
+
+
+def test_a_screen_shows_as_many_rows_as_it_has_room_for() -> None:
+    shown = frame(BEFORE, AFTER, internal=True)
+    crowded = shown._replace(topics=shown.topics * 50, groups=shown.groups * 50)
+    for height in (24, 40, 60):
+        rows = rows_that_fit(crowded, height)
+        drawn = sum(len(plain(table).splitlines()) + 3 for table in tables(crowded, rows))
+        assert height - 8 < drawn + 2 <= height
+    assert rows_that_fit(crowded._replace(groups=()), 40) > rows_that_fit(crowded, 40)
+    assert rows_that_fit(crowded, 5) == 1
 
 
 def test_programs_get_all_of_it() -> None:
