@@ -23,7 +23,7 @@ def test_a_topics_settings_are_shown_changed_and_given_back(ottla: Ottla, made: 
     assert "nobody has set anything" in ottla("config", "describe", "topic", made).decode()
     altered = ottla.lines("config", "alter", "topic", made, "retention.ms=3600000", "segment.bytes=1048576")
     assert altered == [f"altered topic {made!r}: retention.ms=3600000, segment.bytes=1048576"]
-    until(lambda: setting(ottla, "topic", made, "retention.ms", SECONDS)["source"] == "topic", "the new value")
+    until(lambda: setting(ottla, "topic", made, "retention.ms")["source"] == "topic", "the new value", SECONDS)
     heading, *rows = [line.split() for line in ottla.lines("config", "describe", "topic", made)]
     assert heading == ["SETTING", "VALUE", "SOURCE", "DYNAMIC", "OTHERWISE"]
     assert rows == [
