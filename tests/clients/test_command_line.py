@@ -69,6 +69,18 @@ def test_following_shows_what_comes_and_ctrl_c_ends_it_cleanly(ottla: Program, m
         assert follower.stderr.read() == b""
 
 
+def test_a_member_of_a_group_that_is_terminated_commits_what_it_has_shown(ottla: Program, made: str) -> None:
+    ottla("produce", made, "-p", "0", stdin=b"a\nb\n")
+    with ottla.running("consume", made, "--group", made) as follower:
+        assert follower.stdout is not None
+        assert follower.stderr is not None
+        assert [follower.stdout.readline(), follower.stdout.readline()] == [b"a\n", b"b\n"]
+        follower.send_signal(signal.SIGTERM)
+        assert follower.wait(SECONDS) == 143
+        assert follower.stderr.read() == b""
+    assert ottla.lines("consume", made, "--group", made, "--until-end") == []
+
+
 def test_ctrl_c_while_producing_sends_what_was_read(ottla: Program, made: str) -> None:
     with ottla.running("produce", made) as process:
         assert process.stdin is not None

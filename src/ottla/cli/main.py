@@ -1,7 +1,7 @@
 """The `ottla` program: `ottla <noun> <verb>`, and a few verbs that need no noun.
 
 Owns: the list of commands, loading only the one that was asked for, and the end of the program. Never knows: what the
-commands do. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+commands do. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 terminated.
 """
 
 import os

@@ -21,6 +21,8 @@ T = TypeVar("T")
 DEFAULT_BOOTSTRAP = "localhost:9092"
 DEFAULT_SECONDS = 15.0
 CLIENT_ID = "ottla-cli"
+TERMINATED = 143
+"""The exit code of a program that SIGTERM ended."""
 CLUSTER = "Which cluster"
 """The part of a command's help about this."""
 
@@ -106,18 +108,37 @@ def with_cluster(bootstrap: str, seconds: float, work: "Callable[[Cluster], Awai
 
 
 def run_client(bootstrap: str, session: "Awaitable[T]") -> T:
-    """What a conversation with the cluster at `bootstrap` returns; what goes wrong in it is a `Failure`."""
+    """What a conversation with the cluster at `bootstrap` returns; what goes wrong in it is a `Failure`.
+
+    SIGTERM ends it as Ctrl-C does: what was sent is delivered, what was shown is committed.
+    """
     import asyncio
+    import signal
+    from contextlib import suppress
 
     from ottla.cli.failures import Failure, explain
     from ottla.cli.output import nobody_reads
     from ottla.client.errors import ClientError
 
+    terminated = False
+
     async def whole() -> T:
-        return await session
+        def terminate() -> None:
+            nonlocal terminated
+            terminated = True
+            task.cancel()
+
+        task = asyncio.ensure_future(session)
+        with suppress(ValueError, RuntimeError, NotImplementedError):  # not every thread and system can listen
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+        return await task
 
     try:
         return asyncio.run(whole())
+    except asyncio.CancelledError:
+        if terminated:
+            raise typer.Exit(TERMINATED) from None
+        raise
     except ClientError as problem:
         raise Failure(explain(problem, bootstrap)) from problem
     except BrokenPipeError:
