@@ -13,16 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from support.processes import free_ports, until
+from support.zookeeper import libraries
 
 OTTLA = str(Path(sys.executable).with_name("ottla"))
 SECONDS = 40.0
 
 
 @contextmanager
-def started(directory: Path, port: int, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def started(
+    directory: Path, port: int, *arguments: str, environment: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """A running `ottla cluster start` that has said it is ready."""
     command = [OTTLA, "cluster", "start", "--data", str(directory), "--port", str(port), *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    own = {**os.environ, **(environment or {})}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own) as process:
         try:
             yield process
         finally:
@@ -127,3 +131,34 @@ def test_a_start_that_cannot_be_says_why_and_leaves_nothing_behind(tmp_path: Pat
     assert f"has its ports from {port}, not {port + 7}" in refused("--data", data, "--port", str(port + 7))
     (tmp_path / "file").write_text("")
     assert "choose another --data" in refused("--data", str(tmp_path / "file"), "--port", first)
+
+
+def test_a_cluster_of_zookeepers_starts_with_its_ensemble_and_ends_with_it(tmp_path: Path) -> None:
+    port = free_ports(2)
+    home = {"ZOOKEEPER_HOME": str(libraries())}
+    wanted = ("--brokers", "2", "--coordination", "zookeeper")
+    with started(tmp_path, port, *wanted, environment=home) as process:
+        assert "is ready on" in line_of(process)
+        ottla(port, "topic", "create", "orders", "--replication-factor", "2")
+        ottla(port, "produce", "orders", stdin="one\ntwo\n")
+        status = json.loads(ottla(port, "cluster", "status", "--json"))
+        assert [broker["id"] for broker in status["brokers"]] == [1, 2]
+        servers = int(settings_of(tmp_path / "zookeeper-1" / "zoo.cfg")["clientPort"])
+        assert listens(servers)
+        stop(process)
+    assert not listens(servers), "the ensemble ends with the cluster"
+    with started(tmp_path, port, environment=home) as process:
+        assert "is ready on" in line_of(process)
+        assert ottla(port, "consume", "orders", "--until-end") == "one\ntwo\n"
+        stop(process)
+    assert "is coordinated by ZooKeeper" in refused("--data", str(tmp_path), "--coordination", "quorum")
+
+
+def settings_of(path: Path) -> dict[str, str]:
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -4,6 +4,7 @@ Owns: the commands and their options. Never knows: processes (`node.local_proces
 layout (`cluster_views`, `quorum_views`, `log_dir_views`), who a voter is (`voters`).
 """
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Run a cluster on this machine; see how a cluster is.", no_args_is_help=True)
 
 
+class Coordination(StrEnum):
+    """Who keeps a cluster's metadata."""
+
+    QUORUM = "quorum"
+    ZOOKEEPER = "zookeeper"
+
+
 @app.command()
 def start(
     brokers: Annotated[
@@ -36,6 +44,13 @@ def start(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="One setting for all nodes, this time; repeat for more."),
     ] = None,
+    coordination: Annotated[
+        Coordination | None,
+        typer.Option(help="Who keeps the metadata: the nodes' own quorum (default), or ZooKeeper servers beside them."),
+    ] = None,
+    zookeeper_servers: Annotated[
+        int | None, typer.Option(min=1, max=7, help="How many ZooKeeper servers (default 1); only at the first start.")
+    ] = None,
 ) -> None:
     """Run a cluster on this machine, in the foreground, until Ctrl-C or SIGTERM.
 
@@ -45,10 +60,14 @@ def start(
     \b
     ottla cluster start
     ottla cluster start --brokers 5 --port 19092 --data /var/lib/ottla
+    ottla cluster start --coordination zookeeper --zookeeper-servers 3 --data ./classic
     """
     from ottla.node.local_processes import Wanted, run
 
-    raise typer.Exit(run(Wanted(data, brokers, port, assignments or ())))
+    chosen = None if coordination is None else coordination.value
+    if zookeeper_servers is not None and chosen == Coordination.QUORUM:
+        raise typer.BadParameter("a quorum has no ZooKeeper servers", param_hint="--zookeeper-servers")
+    raise typer.Exit(run(Wanted(data, brokers, port, assignments or (), chosen, zookeeper_servers)))
 
 
 @app.command()

@@ -57,8 +57,18 @@ class LocalNode(NamedTuple):
         return f"{self.node_id}@{HOST}:{self.controller_port}"
 
 
-def prepare(directory: str, brokers: int | None, port: int | None) -> list[LocalNode]:
-    """The nodes of the cluster in `directory`, made or found, ready to be started. Raises StartFailure."""
+class Coordinators(NamedTuple):
+    """Who keeps the metadata: the voters, or the ensemble as zookeeper.connect names it."""
+
+    voters: list[str]
+    zookeeper: str | None = None
+
+
+def prepare(directory: str, brokers: int | None, port: int | None, zookeeper: str | None = None) -> list[LocalNode]:
+    """The nodes of the cluster in `directory`, made or found, ready to be started. Raises StartFailure.
+
+    `zookeeper` is the ensemble that coordinates them instead of a quorum of their own.
+    """
     root = os.path.abspath(directory)
     try:
         found = _find(root)
@@ -74,16 +84,29 @@ def prepare(directory: str, brokers: int | None, port: int | None) -> list[Local
                 f"{directory} holds {len(found)} nodes; a start cannot take nodes away (--brokers {len(found)})."
             )
         voters = [node.voter for node in found if node.controller_port is not None]
-        new = _plan(root, range(len(found) + 1, count + 1), first, 0 if found else voter_count(count))
+        voting = 0 if found or zookeeper is not None else voter_count(count)
+        new = _plan(root, range(len(found) + 1, count + 1), first, voting)
         for node in (*found, *new):
             _check_free(node)
         voters += [node.voter for node in new if node.controller_port is not None]
         if new:
-            _write(new, found, voters, min(REPLICAS, count))
+            _write(new, found, Coordinators(voters, zookeeper), min(REPLICAS, count))
     except OSError as problem:
         place = problem.filename or directory
         raise StartFailure(f"cannot use {place}: {problem.strerror or problem}; choose another --data.") from None
     return [*found, *new]
+
+
+def coordination_of(directory: str) -> str | None:
+    """How the cluster in a directory is coordinated, "quorum" or "zookeeper"; None where there is none yet."""
+    path = os.path.join(os.path.abspath(directory), "node-1", "server.properties")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return "zookeeper" if "zookeeper.connect" in parse_properties(file.read()) else "quorum"
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise StartFailure(f"cannot use {path}: {problem.strerror or problem}; choose another --data.") from None
 
 
 def voter_count(brokers: int) -> int:
@@ -128,14 +151,15 @@ def _plan(root: str, numbers: range, first_port: int, voters: int) -> list[Local
 
 def _controller_port(wanted: int, taken: set[int]) -> int:
     """The wanted port, or any other that is free."""
-    while wanted > LAST_PORT or wanted in taken or not _is_free(wanted):
+    while wanted > LAST_PORT or wanted in taken or not is_free(wanted):
         with socket.socket() as probe:
             probe.bind((HOST, 0))
             wanted = probe.getsockname()[1]
     return wanted
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether nobody listens there now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -147,14 +171,14 @@ def _is_free(port: int) -> bool:
 
 def _check_free(node: LocalNode) -> None:
     for port in (node.port, node.controller_port):
-        if port is not None and not _is_free(port):
+        if port is not None and not is_free(port):
             raise StartFailure(
                 f"port {port} of node {node.node_id} is in use by another process; "
                 "stop it, or choose another --port and --data."
             )
 
 
-def _write(new: list[LocalNode], found: list[LocalNode], voters: list[str], replicas: int) -> None:
+def _write(new: list[LocalNode], found: list[LocalNode], coordinators: Coordinators, replicas: int) -> None:
     from ottla.base.vocabulary import identity_text
     from ottla.log.properties import DirectoryProperties, read_directory_properties, write_directory_properties
     from ottla.runtime.disk import RealDisk
@@ -170,23 +194,27 @@ def _write(new: list[LocalNode], found: list[LocalNode], voters: list[str], repl
             write_directory_properties(disk, node.data, properties)
         # The file that makes a folder a node comes last: a start that was cut off before is simply done again.
         with open(node.settings_file, "w", encoding="utf-8") as file:
-            file.write(settings_text(node, voters, replicas))
+            file.write(settings_text(node, coordinators, replicas))
 
 
-def settings_text(node: LocalNode, voters: list[str], replicas: int) -> str:
-    """The settings file of a node: where it listens and keeps its data, who votes, how many copies there are."""
+def settings_text(node: LocalNode, coordinators: Coordinators, replicas: int) -> str:
+    """The settings file of a node: where it listens and keeps its data, who coordinates, how many copies there are."""
     listeners = [f"PLAINTEXT://{node.address}"]
     roles = ["broker"]
     if node.controller_port is not None:
         listeners.append(f"CONTROLLER://{HOST}:{node.controller_port}")
         roles.append("controller")
     in_sync = 2 if replicas >= REPLICAS else 1
+    of_quorum = {
+        "process.roles": ",".join(roles),
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": ",".join(coordinators.voters),
+    }
+    zookeeper = coordinators.zookeeper
     values = {
         "node.id": str(node.node_id),
-        "process.roles": ",".join(roles),
         "listeners": ",".join(listeners),
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": ",".join(voters),
+        **(of_quorum if zookeeper is None else {"zookeeper.connect": zookeeper}),
         "log.dirs": node.data.replace("\\", "\\\\"),
         "default.replication.factor": str(replicas),
         "min.insync.replicas": str(in_sync),

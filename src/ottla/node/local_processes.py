@@ -17,12 +17,13 @@ from types import FrameType
 from typing import NamedTuple
 
 import ottla
-from ottla.node.local_cluster import LocalNode, prepare
+from ottla.node.local_cluster import DEFAULT_PORT, LocalNode, coordination_of, prepare
 from ottla.node.options import StartFailure
 from ottla.runtime.world import RealClock
 
 STOP_SECONDS = 60.0
 LAST_WORDS_BYTES = 4096
+_COORDINATION = {"quorum": "its own quorum", "zookeeper": "ZooKeeper"}
 
 
 class Wanted(NamedTuple):
@@ -32,6 +33,9 @@ class Wanted(NamedTuple):
     brokers: int | None = None
     port: int | None = None
     assignments: Sequence[str] = ()
+    coordination: str | None = None
+    """"quorum" or "zookeeper"; None is what is there, and the quorum for a new cluster."""
+    zookeeper_servers: int | None = None
 
 
 class _Ready(NamedTuple):
@@ -56,10 +60,34 @@ def run(wanted: Wanted) -> int:
     """Run the cluster in the foreground until it is told to stop; answers the process's exit code."""
     started = RealClock().monotonic()
     try:
+        present = coordination_of(wanted.directory)
+        if present is not None and wanted.coordination not in (None, present):
+            raise StartFailure(
+                f"the cluster in {wanted.directory} is coordinated by {_COORDINATION[present]}; leave --coordination "
+                "out, or choose another --data."
+            )
+        if (wanted.coordination or present) == "zookeeper":
+            return _run_with_zookeeper(wanted, started)
         return LocalProcesses(prepare(wanted.directory, wanted.brokers, wanted.port), wanted, started).run()
     except StartFailure as failure:
         print(f"ottla: {failure}", file=sys.stderr)
         return 1
+
+
+def _run_with_zookeeper(wanted: Wanted, started: float) -> int:
+    """The ensemble is there before the nodes and after them."""
+    from ottla.node.local_ensemble import LocalEnsemble, connect_string, launch_command, prepare_ensemble
+
+    command = launch_command(os.environ)
+    servers = prepare_ensemble(wanted.directory, wanted.zookeeper_servers, wanted.port or DEFAULT_PORT)
+    nodes = prepare(wanted.directory, wanted.brokers, wanted.port, connect_string(servers))
+    ensemble = LocalEnsemble(servers, command)
+    processes = LocalProcesses(nodes, wanted, started)
+    try:
+        ensemble.start()
+        return processes.run()
+    finally:
+        ensemble.stop()
 
 
 class LocalProcesses:

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.base.settings.file import check_static, parse_properties
 from ottla.log.properties import read_directory_properties
-from ottla.node.local_cluster import LocalNode, prepare, settings_text, voter_count
+from ottla.node.local_cluster import Coordinators, LocalNode, coordination_of, prepare, settings_text, voter_count
 from ottla.node.options import StartFailure
 from ottla.runtime.disk import RealDisk
 from support.processes import free_ports
@@ -48,13 +48,13 @@ def test_a_start_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
 
 def test_settings_name_all_voters_and_copy_as_often_as_there_are_nodes_for() -> None:
     voters = ["1@127.0.0.1:19092", "2@127.0.0.1:19093", "3@127.0.0.1:19094"]
-    values = parse_properties(settings_text(LocalNode(2, "/folder", 9093, 19093), voters, 3))
+    values = parse_properties(settings_text(LocalNode(2, "/folder", 9093, 19093), Coordinators(voters), 3))
     check_static(values)
     assert values["listeners"] == "PLAINTEXT://127.0.0.1:9093,CONTROLLER://127.0.0.1:19093"
     assert values["process.roles"] == "broker,controller"
     assert values["controller.quorum.voters"] == ",".join(voters)
     assert (values["default.replication.factor"], values["min.insync.replicas"]) == ("3", "2")
-    alone = parse_properties(settings_text(LocalNode(4, "/folder", 9095, None), voters, 1))
+    alone = parse_properties(settings_text(LocalNode(4, "/folder", 9095, None), Coordinators(voters), 1))
     assert alone["process.roles"] == "broker"
     assert alone["listeners"] == "PLAINTEXT://127.0.0.1:9095"
     assert (alone["default.replication.factor"], alone["min.insync.replicas"]) == ("1", "1")
@@ -84,3 +84,19 @@ def test_a_port_in_use_a_smaller_cluster_and_a_strange_file_are_refused_in_a_sen
     Path(nodes[1].settings_file).write_text("node.id=7\nlisteners=PLAINTEXT://127.0.0.1:1234\n")
     with pytest.raises(StartFailure, match="does not describe node 2"):
         prepare(str(tmp_path), 2, None)
+
+
+def test_a_cluster_of_zookeepers_is_found_again_as_such(tmp_path: Path) -> None:
+    assert coordination_of(str(tmp_path)) is None
+    nodes = prepare(str(tmp_path), 2, free_ports(2), "127.0.0.1:2181")
+    assert coordination_of(str(tmp_path)) == "zookeeper"
+    assert [node.controller_port for node in nodes] == [None, None]
+    values = parse_properties(Path(nodes[0].settings_file).read_text())
+    check_static(values)
+    assert values["zookeeper.connect"] == "127.0.0.1:2181"
+    assert not {"process.roles", "controller.quorum.voters"} & set(values)
+
+
+def test_a_cluster_with_a_quorum_is_found_again_as_such(tmp_path: Path) -> None:
+    prepare(str(tmp_path), 1, free_ports(1))
+    assert coordination_of(str(tmp_path)) == "quorum"
