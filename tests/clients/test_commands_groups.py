@@ -97,6 +97,7 @@ def test_several_groups_are_reset_at_once(ottla: Ottla, made: str, group: str, t
     everybody = ottla.json("group", "reset", "--all-groups", "--all-topics", "--to-earliest")
     assert not everybody["executed"]
     assert {*names} <= {row["group"] for row in everybody["partitions"]}
+    assert {*names} <= {row["group"] for row in ottla.json("group", "describe", "--all-groups")}
 
 
 def test_a_group_is_listed_described_and_deleted(ottla: Ottla, made: str, group: str) -> None:

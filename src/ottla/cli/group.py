@@ -12,7 +12,7 @@ from ottla.cli.output import say, show, show_json
 from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, AsJson, Bootstrap, Seconds, with_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ottla.base.vocabulary import TopicPartition
     from ottla.cli.group_resets import Aim, Step
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.groups import ListedGroup
     from ottla.client.admin.part import Outcome
     from ottla.client.cluster import Cluster
+    from ottla.client.errors import BrokerError
 
 app = typer.Typer(help="List, describe, reset and delete consumer groups.", no_args_is_help=True)
 
@@ -38,6 +39,8 @@ STATES = (
 )
 KINDS = ("classic", "consumer", "share", "streams")
 """What groups can be, in the words of the protocol."""
+CONSUMING = ("classic", "consumer")
+"""The groups that have offsets of their own."""
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="GROUP…", help="The groups.")]
 AllGroups = Annotated[bool, typer.Option("--all-groups", help="Every group of the cluster.")]
@@ -107,10 +110,19 @@ def describe(
     ottla group describe billing --members
     ottla group describe --all-groups --json | jq '.[] | {group, lag}'
     """
+    import asyncio
+
+    from ottla.base.errors import ErrorCode
     from ottla.cli.group_views import describe_json, describe_summary, members_table, readings_table
+    from ottla.client.errors import BrokerError
 
     async def work(cluster: "Cluster") -> "list[DescribedGroup]":
-        return [await _describe(cluster, name, seconds) for name in await _groups(cluster, names, all_groups, seconds)]
+        chosen = await _groups(cluster, names, all_groups, seconds)
+        described = await asyncio.gather(*(_describe(cluster, name, seconds) for name in chosen))
+        for group in described:
+            if isinstance(group, BrokerError) and not (all_groups and group.code == ErrorCode.GROUP_ID_NOT_FOUND):
+                raise group  # of all groups one may go meanwhile
+        return [group for group in described if not isinstance(group, BrokerError)]
 
     found = with_cluster(bootstrap, seconds, work)
     if as_json:
@@ -310,10 +322,11 @@ async def _groups(cluster: "Cluster", names: list[str] | None, all_groups: bool,
         return _required(names)
     if names:
         raise typer.BadParameter("name groups or say --all-groups, not both")
-    return [group.group_id for group in await GroupAdmin(cluster).groups((), (), seconds)]
+    listed = await GroupAdmin(cluster).groups((), (), seconds)
+    return [group.group_id for group in listed if group.kind.lower() in ("", *CONSUMING)]
 
 
-async def _describe(cluster: "Cluster", name: str, seconds: float) -> "DescribedGroup":
+async def _describe(cluster: "Cluster", name: str, seconds: float) -> "DescribedGroup | BrokerError":
     from ottla.cli.group_views import DescribedGroup
     from ottla.client.admin.groups import GroupAdmin
     from ottla.client.errors import BrokerError
@@ -321,7 +334,7 @@ async def _describe(cluster: "Cluster", name: str, seconds: float) -> "Described
     admin = GroupAdmin(cluster)
     group = (await admin.describe_groups([name], seconds))[name]
     if isinstance(group, BrokerError):
-        raise group
+        return group
     committed = await admin.group_offsets(name, None, seconds)
     places = {*committed, *(place for member in group.members for place in member.assignment)}
     return DescribedGroup(group, committed, await ends_of(cluster, places, seconds))
@@ -390,13 +403,26 @@ async def _plan(
         named = [f"{place.topic}:{place.partition}" for place in aim.offsets]
         places = await partitions_named(cluster, named, seconds)
     else:
-        places = await partitions_named(cluster, topics, seconds) if topics else list(committed)
+        places = (
+            await partitions_named(cluster, topics, seconds) if topics else await _there(cluster, committed, seconds)
+        )
     if not places and may_be_empty:
         return []
     if not places:
         missing = "the file says nothing about it" if aim.way is Way.FILE else "it has committed nothing"
         raise Failure(f"there is nothing to reset in group {group!r}: {missing}; name topics with --topic")
     return await plan_reset(cluster, group, aim, places, committed, seconds)
+
+
+async def _there(cluster: "Cluster", places: "Iterable[TopicPartition]", seconds: float) -> "list[TopicPartition]":
+    """Those that still exist: a group remembers deleted topics for a while."""
+    from ottla.client.admin.topics import TopicAdmin
+    from ottla.client.errors import BrokerError
+
+    known = list(places)
+    topics = await TopicAdmin(cluster).describe_topics(sorted({place.topic for place in known}), seconds)
+    counts = {name: 0 if isinstance(topic, BrokerError) else len(topic.partitions) for name, topic in topics.items()}
+    return [place for place in known if place.partition < counts[place.topic]]
 
 
 async def _require_idle(cluster: "Cluster", groups: "Sequence[str]", seconds: float) -> None:
