@@ -90,6 +90,11 @@ def test_a_batch_took_what_lies_between_two_records_of_the_checkpoint() -> None:
             "A column cannot be resolved.",
         ),
         ("x\nKeyError: 'a'\n", "KeyError: 'a'"),
+        (
+            "An exception\nottla.spark.errors.Undecodable: the record at 0 is none. Set x\n"
+            "org.apache.spark.PythonException: noise",
+            "the record at 0 is none. Set x",
+        ),
         ("plain", "plain"),
     ],
 )

@@ -106,8 +106,8 @@ class Desk:
         self._log = OffsetLog(pipeline.spark, checkpoint)
         self._key = f"{pipeline.frame.name}/{self._query}/dead-letters"
         self._checkpoint = hashlib.sha256(checkpoint.rstrip("/").encode()).hexdigest()[:24]
-        fresh = self._log.last_committed() < 0
-        self._initial = {source.name: _first_offsets(pipeline, source) for source in self._sources if fresh}
+        self._initial: dict[str, dict[str, dict[str, int]] | None] = {}
+        """Where sources began, of which the checkpoint does not tell; None is the beginning of the log."""
         self._seen = -1
         self._stored = -1
         self.written = 0
@@ -120,7 +120,11 @@ class Desk:
         """See to what was finished before this start; `known` is the document under this desk's key."""
         last = self._log.last_committed()
         if known is not None and known.get("checkpoint") == self._checkpoint:
+            self._initial = known["initial"]
             self._seen = self._stored = min(int(known["batch"]), last)
+        elif last < 0:
+            self._initial = {each.name: _first_offsets(self._pipeline, each) for each in self._sources}
+            self._write(-1, [], always=True)
         for batch in range(self._seen + 1, last + 1):
             self.look_at(batch)
         self.remember()
@@ -199,7 +203,7 @@ class Desk:
         if not letters and not always:
             return
         name = self._pipeline.frame.name
-        note = json.dumps({"checkpoint": self._checkpoint, "batch": batch}).encode()
+        note = json.dumps({"checkpoint": self._checkpoint, "batch": batch, "initial": self._initial}).encode()
         with self._producer.transaction():
             for row, reason in letters:
                 self._producer.put(
