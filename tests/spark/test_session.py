@@ -103,3 +103,9 @@ def test_a_data_directory_is_read_without_its_broker(spark: SparkSession, broker
         pytest.skip("this broker keeps its directory to itself")
     frame = spark.read.format("ottla").option("subscribe", "spark-files").load(str(directory))
     assert frame.where("offset >= 25").count() == 5
+
+
+def test_the_format_is_found_without_being_registered(spark: SparkSession, broker: Broker, topic: str) -> None:
+    create_topic(broker, topic, 1)
+    fill(broker, topic, [Rec(b"%d" % each) for each in range(3)])
+    assert reading(spark.newSession(), broker, topic).count() == 3
