@@ -424,9 +424,20 @@ def read_config_change(path: str, data: bytes) -> tuple[ResourceType, str] | Non
         return None if kind is None else (kind, entity_name(name))
 
 
-def partitions_znode(partitions: Iterable[tuple[str, int]]) -> bytes:
-    """Partitions of a notification about in-sync sets, or of a wanted election."""
-    return _bytes({"version": 1, "partitions": [{"topic": topic, "partition": at} for topic, at in partitions]})
+def partitions_znode(partitions: Iterable[tuple[str, int]], epoch: int | None = None) -> bytes:
+    """Partitions of a notification about in-sync sets, with the controller's epoch, or of a wanted election."""
+    content: dict[str, object] = {
+        "version": 1,
+        "partitions": [{"topic": topic, "partition": number} for topic, number in partitions],
+    }
+    if epoch is not None:
+        content["ottla"] = {"controller_epoch": epoch}
+    return _bytes(content)
+
+
+def is_ours(path: str, data: bytes) -> bool:
+    """Whether a controller of ottla wrote a notification: it knows what it says."""
+    return "ottla" in _read(path, data)
 
 
 def read_partitions(path: str, data: bytes) -> list[tuple[str, int]]:

@@ -76,7 +76,7 @@ class Writer:
             operations += self._created(after.topics_by_id[topic_id])
         for topic_id, numbers in delta.changed_topics.items():
             operations += self._changed(before.topics_by_id[topic_id], after.topics_by_id[topic_id], sorted(numbers))
-        operations += _in_sync_changes(delta, after)
+        operations += _in_sync_changes(delta, after, self._epoch)
         for broker_id in sorted(delta.changed_brokers):
             broker = after.brokers.get(broker_id)
             path = f"{layout.REGISTRATIONS}/{broker_id}"
@@ -174,7 +174,7 @@ def _assignment(partition: PartitionImage) -> tuple[tuple[int, ...], ...]:
     return partition.replicas, partition.adding, partition.removing
 
 
-def _in_sync_changes(delta: ClusterDelta, after: ClusterImage) -> Iterator[Operation]:
+def _in_sync_changes(delta: ClusterDelta, after: ClusterImage, epoch: int) -> Iterator[Operation]:
     """What leaders changed of their in-sync sets, told as Kafka's brokers told it."""
     changed: list[tuple[str, int]] = []
     for topic_id, numbers in delta.changed_topics.items():
@@ -185,7 +185,7 @@ def _in_sync_changes(delta: ClusterDelta, after: ClusterImage) -> Iterator[Opera
             if number < len(old.partitions) and _by_leader(old.partitions[number], new.partitions[number])
         ]
     for start in range(0, len(changed), NOTIFIED_AT_ONCE):
-        data = layout.partitions_znode(changed[start : start + NOTIFIED_AT_ONCE])
+        data = layout.partitions_znode(changed[start : start + NOTIFIED_AT_ONCE], epoch)
         yield Create(layout.IN_SYNC_CHANGE, data, sequential=True)
 
 

@@ -16,10 +16,12 @@ from ottla.metadata.image import ClusterImage
 from ottla.zookeeper import layout
 from ottla.zookeeper.layout import BadZnode
 from ottla.zookeeper.ports import Ensemble, Refused, Unreachable, Watch
+from ottla.zookeeper.translation import Operation, Remove
 
 logger = logging.getLogger("ottla.zookeeper")
 
 AGAIN_SECONDS = 0.2
+GATHER_SECONDS = 0.5
 NOTIFICATION_MS = 15 * 60 * 1000
 """How long a notification stays in the tree, as with Kafka."""
 
@@ -88,17 +90,20 @@ class Watching:
             (self._deletions, None),
             (self._reassignments, None),
             (self._elections, None),
-            (self._config_changes, None),
-            (self._in_sync_changes, None),
         ):
             self._tasks.append(asyncio.create_task(self._watch(look, changed)))
+        for look in (self._config_changes, self._in_sync_changes):
+            # Most of them are this controller's own, and many come together.
+            self._tasks.append(asyncio.create_task(self._watch(look, None, GATHER_SECONDS)))
 
     def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
 
-    async def _watch(self, look: Callable[[Watch], Awaitable[None]], begun: asyncio.Event | None) -> None:
-        """Look, and again whenever the watch that the last look set has fired."""
+    async def _watch(
+        self, look: Callable[[Watch], Awaitable[None]], begun: asyncio.Event | None, gather: float = 0.0
+    ) -> None:
+        """Look, and again whenever the watch that the last look set has fired, so many seconds later."""
         changed = begun or asyncio.Event()
         if begun is not None:
             await begun.wait()
@@ -107,6 +112,7 @@ class Watching:
             try:
                 await look(changed.set)
                 await changed.wait()
+                await asyncio.sleep(gather)
             except (Unreachable, Refused) as problem:
                 # The connection is gone, and with it perhaps this office; if not, there is more to see afterwards.
                 logger.debug("a look at ZooKeeper failed: %s", problem)
@@ -161,17 +167,25 @@ class Watching:
             await self._sweep(path, found.stat.created_ms)
 
     async def _in_sync_changes(self, watch: Watch) -> None:
+        """Kafka's controllers took them away when they had seen them, and so does this one."""
+        seen: list[Operation] = []
         for name in await self._session.children(layout.IN_SYNC_CHANGES, watch):
             path = f"{layout.IN_SYNC_CHANGES}/{name}"
             found = await self._session.get(path)
             if found is None:
                 continue
-            for topic, number in layout.read_partitions(path, found.data):
-                state = await self._session.get(layout.state_path(topic, number))
-                partition = self._office.latest.partition(topic, number)
-                if state is not None and partition is not None and state.stat.version > partition.partition_epoch:
-                    self._office.begin_anew(f"another program changed the in-sync set of {topic}-{number}")
-            await self._session.remove(path)
+            seen.append(Remove(path))
+            if not layout.is_ours(path, found.data):
+                await self._compare(layout.read_partitions(path, found.data))
+        if seen:
+            await self._session.commit(seen)
+
+    async def _compare(self, partitions: Sequence[tuple[str, int]]) -> None:
+        for topic, number in partitions:
+            state = await self._session.get(layout.state_path(topic, number))
+            partition = self._office.latest.partition(topic, number)
+            if state is not None and partition is not None and state.stat.version > partition.partition_epoch:
+                self._office.begin_anew(f"another program changed the in-sync set of {topic}-{number}")
 
     def _is_old(self, created_ms: int) -> bool:
         return self._clock.now_ms() - created_ms > NOTIFICATION_MS

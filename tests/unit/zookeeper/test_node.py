@@ -7,6 +7,8 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata.agreement import NotLeader
+from ottla.wire.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla.wire.stored.metadata import NoOpRecord
 from ottla.zookeeper import layout
@@ -268,3 +270,77 @@ async def test_a_node_that_stops_leaves_its_office_at_once() -> None:
         second = await cluster.leader()
         assert second is not first
         await cluster.agreed()
+
+
+async def test_changes_of_in_sync_sets_are_told_and_taken_away_and_those_of_others_are_believed() -> None:
+    async with MemoryCluster() as cluster:
+        leader = await cluster.leader()
+        for member in cluster.members.values():
+            await member.register(leader.controller)
+        await leader.controller.create_topics(creation(new_topic("orders", -1, -1, assignments=[(0, [1, 2])])))
+        partition = leader.loader.image.topics["orders"].partitions[0]
+        state = PartitionData(
+            partition_index=0,
+            leader_epoch=partition.leader_epoch,
+            new_isr_with_epochs=[BrokerState(1, -1)],
+            partition_epoch=partition.partition_epoch,
+        )
+        request = AlterPartitionRequest(
+            broker_id=1,
+            broker_epoch=cluster.members[1].broker_epoch,
+            topics=[TopicData(leader.loader.image.topics["orders"].topic_id, [state])],
+        )
+        answer = await leader.controller.alter_partition(request, 3)
+        assert answer.topics[0].partitions[0].isr == [1]
+        told = [operation for written in cluster.tree.writes for operation in written]
+        assert any(operation.path == layout.IN_SYNC_CHANGE for operation in told)
+        await eventually(lambda: not cluster.tree.children(layout.IN_SYNC_CHANGES), "it is taken away")
+        assert epoch(cluster.tree) == 1
+        # As a broker of Kafka did that wrote the state itself.
+        path = layout.state_path("orders", 0)
+        cluster.tree.write(path, layout.state_znode(partition._replace(in_sync=(1, 2)), 1))
+        cluster.tree.create(layout.IN_SYNC_CHANGE, layout.partitions_znode([("orders", 0)]), sequential=True)
+
+        def believed() -> bool:
+            images = [member.loader.image for member in cluster.members.values()]
+            return all(image.topics["orders"].partitions[0].in_sync == (1, 2) for image in images)
+
+        await eventually(believed, "every node has the set")
+
+
+async def test_a_decision_larger_than_a_request_may_be_is_stored_in_portions_and_told_as_one() -> None:
+    async with MemoryCluster() as cluster:
+        leader = await cluster.leader()
+        await leader.register(leader.controller)
+        before = len(cluster.tree.writes)
+        answer = await leader.controller.create_topics(creation(new_topic("wide", 2000, 1)))
+        assert answer.topics[0].error_code == ErrorCode.NONE
+        assert len(cluster.tree.writes) - before > 1
+        await cluster.agreed()
+        assert all(len(member.loader.image.topics["wide"].partitions) == 2000 for member in cluster.members.values())
+        deleted = await leader.controller.delete_topics(DeleteTopicsRequest([DeleteTopicState("wide")]), 6)
+        assert deleted.responses[0].error_code == ErrorCode.NONE
+        assert cluster.tree.children(layout.TOPICS) == []
+        assert cluster.tree.children(layout.DELETE_TOPICS) == []
+        assert epoch(cluster.tree) == 1
+
+
+async def test_a_controller_that_died_within_a_decision_is_completed_by_the_next() -> None:
+    async with MemoryCluster(1) as cluster:
+        first = await cluster.leader()
+        await first.register(first.controller)
+        await first.controller.create_topics(creation(new_topic("wide", 20, 1), new_topic("going", 2, 1)))
+        image = first.loader.image
+        await cluster.crash(1)
+        for number in range(10, 20):
+            cluster.tree.remove(layout.state_path("wide", number))
+            cluster.tree.remove(layout.partition_path("wide", number))
+        cluster.tree.create(f"{layout.DELETE_TOPICS}/going", b"")
+        cluster.tree.remove(layout.state_path("going", 1))
+        cluster.add(2)
+        second = await cluster.leader(1)
+        topics = second.loader.image.topics
+        assert len(topics["wide"].partitions) == 20
+        assert topics["wide"].topic_id == image.topics["wide"].topic_id
+        await eventually(lambda: "going" not in second.loader.image.topics, "what was being removed goes")
+        assert cluster.tree.children(layout.TOPICS) == ["wide"]
