@@ -9,11 +9,16 @@ from ottla.client.errors import (
     ClientError,
     ConnectionFailed,
     ConnectionLost,
+    CorruptRecords,
     DeadlineExceeded,
+    MemberFenced,
+    NoOffset,
     OffsetOutOfRange,
     ProducerFailed,
+    ProducerFenced,
     ProtocolViolation,
     RecordTooLarge,
+    TransactionFailed,
     UnsupportedRequest,
 )
 
@@ -30,6 +35,13 @@ _NEXT_STEPS = {
     ErrorCode.LEADER_NOT_AVAILABLE: "'ottla topic describe' shows which partitions have no leader",
     ErrorCode.KAFKA_STORAGE_ERROR: "look at the disk of the broker",
     ErrorCode.TOPIC_DELETION_DISABLED: "set delete.topic.enable=true on the brokers",
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "'ottla cluster status' shows the brokers there are",
+    ErrorCode.INVALID_CONFIG: "'ottla config describe … --all' shows what can be set",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "wait until more replicas are in sync, or lower min.insync.replicas",
+    ErrorCode.UNSUPPORTED_VERSION: "this needs a newer broker",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower transaction.timeout.ms",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "ask for the right to use the transactional id",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "stop a member, or raise group.max.size on the brokers",
     ErrorCode.GROUP_ID_NOT_FOUND: "'ottla group list' shows what there is",
     ErrorCode.NON_EMPTY_GROUP: "stop them first: 'ottla group describe NAME --members' shows them",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the group's members first",
@@ -57,6 +69,12 @@ _PLAIN_WORDS = {
     ErrorCode.INVALID_TIMESTAMP: "was given a timestamp the topic does not take",
     ErrorCode.POLICY_VIOLATION: "breaks a policy of the cluster",
     ErrorCode.TOPIC_DELETION_DISABLED: "cannot be deleted on this cluster",
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "cannot be on those brokers",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "has too few replicas in sync",
+    ErrorCode.UNSUPPORTED_VERSION: "is beyond what this broker knows",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "asks for longer transactions than the cluster allows",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "is not yours to use",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "has as many members as it may have",
     ErrorCode.GROUP_ID_NOT_FOUND: "does not exist",
     ErrorCode.NON_EMPTY_GROUP: "has members",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "belongs to a topic the group reads",
@@ -64,6 +82,14 @@ _PLAIN_WORDS = {
     ErrorCode.UNKNOWN_MEMBER_ID: "is not in the group",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "does not exist",
 }
+
+_STEPS_AFTER: tuple[tuple[type[ClientError], str], ...] = (
+    (ProducerFenced, "stop the other one, or take another transactional id"),
+    (CorruptRecords, "'ottla log verify' on the broker's machine tells how much is damaged; --from reads beyond it"),
+    (MemberFenced, "stop the other member, or take another group.instance.id"),
+    (NoOffset, "set auto.offset.reset to earliest or latest"),
+)
+"""What to do after failures that say themselves what happened."""
 
 _SAY_ENOUGH = frozenset(
     {ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND}
@@ -100,9 +126,12 @@ def explain(problem: ClientError, bootstrap: str) -> str:
     if isinstance(problem, OffsetOutOfRange):
         places = ", ".join(f"offset {offset} of partition {place}" for place, offset in problem.positions.items())
         return f"{places} is not in the log; choose another --from"
-    if isinstance(problem, ProducerFailed):
+    if isinstance(problem, TransactionFailed):
+        return f"the transaction was aborted: {explain(problem.cause, bootstrap)}"
+    if isinstance(problem, ProducerFailed) and not isinstance(problem, ProducerFenced):
         return f"stopped to avoid duplicates or gaps after this failed: {explain(problem.cause, bootstrap)}"
-    return str(problem)
+    next_step = next((step for kind, step in _STEPS_AFTER if isinstance(problem, kind)), None)
+    return f"{problem}; {next_step}" if next_step else str(problem)
 
 
 def refusal(problem: BrokerError) -> str:

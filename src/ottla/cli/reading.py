@@ -24,6 +24,7 @@ from ottla.cli.record_types import Convert
 from ottla.client.admin.topics import TopicAdmin
 from ottla.client.cluster import Cluster, Topic
 from ottla.client.consumer import ConsumedRecord, Consumer
+from ottla.client.errors import CommitFailed, RebalanceInProgress
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 
 POLL_SECONDS = 1.0
@@ -172,9 +173,14 @@ class _Run:
         self._committed = monotonic()
         held = self._consumer.assignment()
         offsets = {place: offset for place, offset in self._done.items() if place in held}
+        try:
+            if offsets:
+                await self._consumer.commit(offsets)
+        except RebalanceInProgress:
+            return  # they are still ours to commit, once the group has settled
+        except CommitFailed:
+            pass  # others have the partitions, and show again what was not committed
         self._done.clear()
-        if offsets:
-            await self._consumer.commit(offsets)
 
     async def on_partitions_revoked(self, _partitions: Collection[TopicPartition]) -> None:
         """Whoever reads them next goes on where this run ended."""

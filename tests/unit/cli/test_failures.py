@@ -3,17 +3,24 @@
 import pytest
 
 from ottla.base.errors import ErrorCode
+from ottla.base.vocabulary import TopicPartition
 from ottla.cli.failures import explain
 from ottla.client.errors import (
     BrokerError,
     ClientError,
     ConnectionFailed,
     ConnectionLost,
+    CorruptRecords,
     DeadlineExceeded,
+    NoOffset,
     ProducerFailed,
+    ProducerFenced,
     ProtocolViolation,
+    TransactionFailed,
     UnsupportedRequest,
 )
+
+PLACE = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +42,17 @@ from ottla.client.errors import (
         (BrokerError(-1, "topic 'x'", None), ["refused with UNKNOWN_SERVER_ERROR"]),
         (BrokerError(31_000, "topic 'x'", None), ["refused with UNKNOWN_SERVER_ERROR"]),
         (ProducerFailed(DeadlineExceeded("it took too long")), ["duplicates or gaps", "it took too long"]),
+        (
+            ProducerFenced(BrokerError(90, "producer 7")),
+            ["another producer", "stop the other"],
+        ),
+        (TransactionFailed(BrokerError(19, "t-0")), ["the transaction was aborted: t-0 has too few", "min.insync"]),
+        (CorruptRecords(PLACE, 7, "a wrong checksum"), ["records at 7 of t-0", "a wrong checksum", "ottla log verify"]),
+        (NoOffset([PLACE]), ["no committed offset", "t-0", "auto.offset.reset to earliest"]),
+        (
+            BrokerError(39, "topic 'x'", "broker 9 is unknown"),
+            ["those brokers (broker 9 is unknown); 'ottla"],
+        ),
     ],
 )
 def test_the_sentence_says_what_is_needed(problem: ClientError, words: list[str]) -> None:
