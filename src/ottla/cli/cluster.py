@@ -116,10 +116,9 @@ def quorum(
     ottla cluster quorum --json | jq '.voters[].lag'
     """
     from ottla.cli.quorum_views import places_table, quorum_json, quorum_summary
-    from ottla.client.admin.brokers import BrokerAdmin
 
     async def work(cluster: "Cluster") -> "Quorum":
-        return await BrokerAdmin(cluster).describe_quorum(seconds)
+        return await _quorum(cluster, seconds)
 
     found = with_cluster(bootstrap, seconds, work)
     if as_json:
@@ -156,7 +155,6 @@ def add_voter(
     """
     from ottla.cli.outcomes import report
     from ottla.cli.voters import voter_named, voter_of_file
-    from ottla.client.admin.brokers import BrokerAdmin
     from ottla.client.admin.nodes import NodeAdmin
 
     if (config is None) != bool(node is not None and listener):
@@ -166,7 +164,7 @@ def add_voter(
     async def work(cluster: "Cluster") -> "tuple[int, Outcome]":
         voter = of_file
         if voter is None and node is not None:
-            voter = voter_named(node, directory_id, listener or (), await BrokerAdmin(cluster).describe_quorum(seconds))
+            voter = voter_named(node, directory_id, listener or (), await _quorum(cluster, seconds))
         assert voter is not None, "the options were checked"
         added = NodeAdmin(cluster).add_voter(voter.node_id, voter.directory_id, voter.listeners, seconds)
         return voter.node_id, await added
@@ -192,11 +190,10 @@ def remove_voter(
     """
     from ottla.cli.outcomes import report
     from ottla.cli.voters import voter_to_remove
-    from ottla.client.admin.brokers import BrokerAdmin
     from ottla.client.admin.nodes import NodeAdmin
 
     async def work(cluster: "Cluster") -> "Outcome":
-        voter = voter_to_remove(node, directory_id, await BrokerAdmin(cluster).describe_quorum(seconds))
+        voter = voter_to_remove(node, directory_id, await _quorum(cluster, seconds))
         return await NodeAdmin(cluster).remove_voter(voter.node_id, voter.directory_id, seconds)
 
     report("voter", {str(node): with_cluster(bootstrap, seconds, work)}, "removed", as_json=as_json)
@@ -322,6 +319,23 @@ def unregister(
         return await NodeAdmin(cluster).unregister_broker(node, seconds)
 
     report("broker", {str(node): with_cluster(bootstrap, seconds, work)}, "unregistered", as_json=as_json)
+
+
+async def _quorum(cluster: "Cluster", seconds: float) -> "Quorum":
+    from ottla.base.errors import ErrorCode
+    from ottla.cli.failures import Failure
+    from ottla.client.admin.brokers import BrokerAdmin
+    from ottla.client.errors import BrokerError, UnsupportedRequest
+
+    try:
+        return await BrokerAdmin(cluster).describe_quorum(seconds)
+    except (UnsupportedRequest, BrokerError) as problem:
+        if isinstance(problem, BrokerError) and problem.code != ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        raise Failure(
+            "this cluster has no quorum that keeps its metadata, as one with ZooKeeper has none; "
+            "'ottla cluster status' shows its controller"
+        ) from problem
 
 
 async def _status(cluster: "Cluster", seconds: float) -> "Status":
