@@ -391,7 +391,7 @@ async def draw_quorum(nodes: Nodes, admin: ottla.Admin, target: Path) -> None:
         before = watch.samples[-1].seen
         assert isinstance(before, tuple)
         victim, killed = before[0], watch.now
-        lengths = {node: nodes.log_file(node).stat().st_size for node in range(1, NODES + 1)}
+        lengths = nodes.log_lengths()
         nodes.kill(victim)
 
         def elected() -> bool:
@@ -401,16 +401,7 @@ async def draw_quorum(nodes: Nodes, admin: ottla.Admin, target: Path) -> None:
         await until(elected, "another leader of the quorum")
         await asyncio.sleep(0.5)
         end = watch.now
-    said: list[tuple[str, int, str]] = []
-    for node in range(1, NODES + 1):
-        with nodes.log_file(node).open("rb") as file:
-            file.seek(lengths[node])
-            for line_of_log in file.read().decode(errors="replace").splitlines():
-                words = line_of_log.split(maxsplit=4)
-                if len(words) == 5 and words[3] in ("quorum", "controller"):
-                    said.append((words[1], node, f"{words[3]:10} {words[4]}"))
-    said.sort()
-    said = said[:10]
+    said = nodes.said(lengths)[:10]
     drawing = Drawing(230 + 18 * len(said), "The quorum elects another leader")
     drawing.text(10, 24, "Three voters; the one that leads the quorum is killed", size=15)
     line = Timeline(drawing, end, 70, [f"node {number}" for number in range(1, NODES + 1)])
@@ -427,8 +418,8 @@ async def draw_quorum(nodes: Nodes, admin: ottla.Admin, target: Path) -> None:
     line.event(killed, f"kill -9 of node {victim}", NODES)
     legend(drawing, 176, [(LEADS, "leads the quorum"), (FOLLOWS, "votes and follows"), (GONE, "dead")])
     drawing.text(10, 216, "What the nodes wrote into their logs meanwhile:", size=13)
-    for number, (moment, node, sentence) in enumerate(said):
-        drawing.code(10, 238 + 18 * number, f"node {node}  {moment}  {sentence[:104]}")
+    for number, sentence in enumerate(said):
+        drawing.code(10, 238 + 18 * number, sentence[:128])
     drawing.save(target / "quorum.svg")
 
 

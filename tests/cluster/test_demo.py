@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -85,3 +86,39 @@ def test_one_that_is_interrupted_leaves_no_process_and_no_file(demo: Demo, numbe
     assert "Traceback" not in demo.text
     assert not [pid for pid in nodes if alive(pid)]
     assert list(demo.directory.iterdir()) == []
+
+
+def test_it_stays_open_for_somebody_who_watches_until_ctrl_c(tmp_path: Path) -> None:
+    seen, directory = b"", tmp_path / "watched"
+    directory.mkdir()
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [str(Path(sys.executable).with_name("ottla")), "demo", *QUICK],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TMPDIR": str(directory), "TERM": "xterm", "COLUMNS": "120", "LINES": "40"},
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        while b"until you press Ctrl-C" not in seen:
+            seen += os.read(ours, 65536)  # ends with an error where the process ends first
+        process.send_signal(signal.SIGINT)
+        while chunk := _read(ours):
+            seen += chunk
+        assert process.wait(END_SECONDS) == 0, seen.decode(errors="replace")
+    finally:
+        process.kill()
+        process.wait(END_SECONDS)
+        os.close(ours)
+    assert b"cannot go on" not in seen
+    assert list(directory.iterdir()) == []
+
+
+def _read(terminal: int) -> bytes:
+    """What is written there; nothing when the other side is closed."""
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""

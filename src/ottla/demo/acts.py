@@ -23,6 +23,7 @@ from ottla.errors import ClientError
 
 PARTITIONS = 3
 _LOOK_SECONDS = 0.05
+_MOST_LINES_QUOTED = 5
 _PATIENCE_SECONDS = 60.0
 _DESK_TOPICS = tuple(name for name in TOPICS if name != CUSTOMERS)
 
@@ -101,6 +102,7 @@ class Play:
         self._till.begin_watch()
         failures = len(self._till.failures)
         begun = asyncio.get_running_loop().time()
+        lengths = self._nodes.log_lengths()
         self._screen.command(f"kill -9 {self._nodes.pid(victim)}")
         self._nodes.kill(victim)
         await self._until(lambda: self._without_leader(victim) == 0, f"others to lead what node {victim} led")
@@ -108,6 +110,8 @@ class Play:
         self._screen.good(
             f"{led} partitions had lost their leader; {took:.2f} s later each has another that lacks nothing."
         )
+        for line in self._nodes.said(lengths)[:_MOST_LINES_QUOTED]:
+            self._screen.quote(line)
         healed = asyncio.get_running_loop().time()
         await self._until(lambda: not self._till.overdue(healed), "everything sent meanwhile to be acknowledged")
         await self._scene()

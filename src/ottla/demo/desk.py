@@ -62,11 +62,11 @@ class Desk:
         self.clerks: list[Clerk] = []
         self._topics = topics
         self._bootstrap = bootstrap
-        self._read_by_those_who_left = 0
+        self._left: list[Clerk] = []
 
     @property
     def read(self) -> int:
-        return self._read_by_those_who_left + sum(clerk.read for clerk in self.clerks)
+        return sum(clerk.read for clerk in (*self.clerks, *self._left))
 
     @property
     def lag(self) -> int:
@@ -84,9 +84,9 @@ class Desk:
 
     async def dismiss(self, name: str) -> None:
         clerk = next(each for each in self.clerks if each.name == name)
-        await clerk.leave()
         self.clerks.remove(clerk)
-        self._read_by_those_who_left += clerk.read
+        self._left.append(clerk)
+        await clerk.leave()
 
     async def close(self) -> None:
         for clerk in list(self.clerks):

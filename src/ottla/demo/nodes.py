@@ -17,6 +17,7 @@ from pathlib import Path
 NODES = 3
 STOP_SECONDS = 30.0
 START_SECONDS = 60.0
+_TELLING = ("quorum", "controller")
 _HOST = "127.0.0.1"
 _PROGRAM = (sys.executable, "-P", "-m", "ottla.cli.main")
 
@@ -47,6 +48,21 @@ class Nodes:
 
     def pid(self, node: int) -> int:
         return int((self._directory / f"node-{node}" / "pid").read_text(encoding="ascii"))
+
+    def said(self, since: dict[int, int]) -> list[str]:
+        """Lines about the cluster that the nodes wrote into their logs after these lengths, in order of time."""
+        lines: list[tuple[str, str]] = []
+        for node, length in since.items():
+            with self.log_file(node).open("rb") as file:
+                file.seek(length)
+                for line in file.read().decode(errors="replace").splitlines():
+                    words = line.split(maxsplit=4)  # day, time, level, who, what
+                    if len(words) == 5 and words[3] in _TELLING:
+                        lines.append((words[1], f"node {node} {words[1]} {words[3]}: {words[4]}"))
+        return [line for _, line in sorted(lines)]
+
+    def log_lengths(self) -> dict[int, int]:
+        return {node: self.log_file(node).stat().st_size for node in range(1, NODES + 1)}
 
     async def start(self) -> None:
         """All of them; NodeFailure when they do not get ready."""

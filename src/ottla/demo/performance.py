@@ -111,9 +111,10 @@ async def _in_the_background(play: Play, till: Till, screen: Screen, programme: 
             try:
                 yield
             finally:
-                await play.desk.close()
                 for task in tasks:
                     task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await play.desk.close()
     except* (Stalled, NodeFailure, ClientError) as problems:
         raise problems.exceptions[0] from None
 

@@ -21,7 +21,8 @@ class Screen:
 
     def __init__(self, *, lively: bool) -> None:
         self._lively = lively
-        self._console = Console(highlight=False, soft_wrap=not lively, width=None if lively else _PLAIN_WIDTH)
+        # Long lines are the terminal's to break: a path or a command that is copied must stay in one piece.
+        self._console = Console(highlight=False, soft_wrap=True, width=None if lively else _PLAIN_WIDTH)
         self._live: Live | None = None
         self._act = 0
 
@@ -46,6 +47,10 @@ class Screen:
     def command(self, text: str) -> None:
         """What a person would type for it."""
         self._print(f"   [bold]$ {escape(text)}[/]")
+
+    def quote(self, text: str) -> None:
+        """What somebody else wrote."""
+        self._print(f"     [dim]{escape(text)}[/]")
 
     def good(self, text: str) -> None:
         self._print(f"   [green]✓[/] {escape(text)}")
