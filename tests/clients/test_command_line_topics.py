@@ -233,6 +233,6 @@ def test_the_shell_offers_topics_and_groups_of_the_cluster_that_is_meant(ottla: 
 
     start = made[:-4]
     # a busy machine may take longer than somebody who pressed TAB is kept waiting: then nothing is offered
-    until(lambda: offered(f"ottla topic describe {start}") == [made], "the topic is offered")
-    until(lambda: offered(f"ottla consume x --group {start}") == [made], "the group is offered")
-    until(lambda: offered(f"ottla group describe {start}") == [made], "the group is offered")
+    until(lambda: offered(f"ottla topic describe {start}") == [made], "the topic is offered", 60)
+    until(lambda: offered(f"ottla consume x --group {start}") == [made], "the group is offered", 60)
+    until(lambda: offered(f"ottla group describe {start}") == [made], "the group is offered", 60)
