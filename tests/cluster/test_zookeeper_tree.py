@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +19,7 @@ from ottla.zookeeper import layout
 from ottla.zookeeper.leadership import Leadership, Term
 from ottla.zookeeper.session import Session, SessionSettings
 from ottla.zookeeper.translation import Write, Writer
-from support.processes import until
+from support.processes import free_port, until
 from support.zookeeper import ZooKeeperEnsemble
 from support.zookeeper_clusters import ZooKeeperCluster
 
@@ -108,6 +111,32 @@ def test_an_operator_who_removes_the_controller_gets_another_epoch(cluster: ZooK
     cluster.tree.delete("/controller")
     until(lambda: int(cluster.tree.get("/controller_epoch")[0]) > before, "another epoch", 60.0)
     cluster.create_topic("after-the-election")
+
+
+def complaint(data: Path, **settings: str) -> str:
+    """What a node says before it ends with code 1."""
+    command = [str(Path(sys.executable).with_name("ottla")), "serve", "--port", "0", "--data", str(data)]
+    for name, value in settings.items():
+        command += ["--set", f"{name.replace('_', '.')}={value}"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert answer.returncode == 1, f"code {answer.returncode}:\n{answer.stdout}{answer.stderr}"
+    assert len(answer.stderr.strip().splitlines()) == 1, f"one sentence:\n{answer.stderr}"
+    return answer.stderr
+
+
+def test_a_node_that_cannot_join_says_why_in_one_sentence(
+    tmp_path: Path, cluster: ZooKeeperCluster, ensemble: ZooKeeperEnsemble
+) -> None:
+    nobody = f"127.0.0.1:{free_port()}"
+    said = complaint(tmp_path / "alone", zookeeper_connect=nobody, zookeeper_connection_timeout_ms="1000")
+    assert f"no ZooKeeper server of {nobody} answered within 1 s" in said
+    of_another = tmp_path / "of-another"
+    of_another.mkdir()
+    (of_another / "meta.properties").write_text("version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=1\n")
+    said = complaint(of_another, zookeeper_connect=f"{ensemble.connect}/some/where")
+    assert "holds data of cluster AAAAAAAAAAAAAAAAAAAAAA" in said
+    said = complaint(tmp_path / "both", zookeeper_connect=ensemble.connect, process_roles="broker,controller")
+    assert "process.roles" in said
 
 
 async def test_a_deposed_controllers_write_is_refused_by_the_ensemble(

@@ -35,6 +35,7 @@ from ottla.node.roles import by_zookeeper, quorum_identity, roles_of, stands_alo
 if TYPE_CHECKING:
     from ottla.node.coordination import Coordinated
     from ottla.zookeeper.node import ZooKeeperNode
+    from ottla.zookeeper.session import Session
 
 logger = logging.getLogger("ottla.node")
 
@@ -49,7 +50,7 @@ class Addresses(NamedTuple):
 
 
 class Assembly:
-    """One node. `open`, then `start` on the loop; `stop` at the end."""
+    """One node. `connect` and `open`, then `start` on the loop; `stop` at the end."""
 
     def __init__(
         self, platform: Platform, values: BrokerValues, addresses: Addresses, give_up: Callable[[str], None]
@@ -69,6 +70,7 @@ class Assembly:
         self._controller: Controller | None = None
         self._loader: ImageLoader | None = None
         self._quorum: QuorumNode | ZooKeeperNode | None = None
+        self._session: Session | None = None
         self._coordinated: Coordinated | None = None
         self._snapshots: SnapshotTrigger | None = None
 
@@ -83,6 +85,14 @@ class Assembly:
         return self._loader
 
     # --- the start ---
+
+    async def connect(self) -> None:
+        """Reach what coordinates the cluster, where that is not this node and its like. Raises StartFailure."""
+        if by_zookeeper(self.values):
+            # Only nodes that use ZooKeeper need what comes with it.
+            from ottla.node.coordination import connect
+
+            self._session = await connect(self._platform, self.values)
 
     def open(self) -> None:
         """Claim the directories and read the metadata. Blocking.
@@ -121,10 +131,11 @@ class Assembly:
         quorum.open()
 
     def _open_zookeeper(self) -> None:
-        # Only nodes that use ZooKeeper need what comes with it.
         from ottla.node.coordination import open_zookeeper
 
-        coordinated = open_zookeeper(self._platform, self.values, self.addresses.controllers[0], self.store)
+        session, self._session = self._session, None
+        assert session is not None, "connect comes first"
+        coordinated = open_zookeeper(session, self._platform, self.values, self.addresses.controllers[0], self.store)
         self.cluster_id = coordinated.loader.image.cluster_id
         self._loader, self._controller, self._quorum = coordinated.loader, coordinated.controller, coordinated.node
         self._coordinated = coordinated

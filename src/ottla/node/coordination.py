@@ -6,6 +6,7 @@ Invariants: a broker whose session ended registers anew before its next heartbea
 of any client's.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -65,19 +66,33 @@ class Coordinated(NamedTuple):
             logger.warning("leaves ZooKeeper without notice: %s", problem)
 
 
-def open_zookeeper(platform: Platform, values: BrokerValues, address: Address, store: LogStore) -> Coordinated:
-    """Connect, agree on the cluster's id and claim the directories for it. Blocking.
+async def connect(platform: Platform, values: BrokerValues) -> Session:
+    """A session with the ensemble. Raises StartFailure."""
+    loop, _, threads, _ = platform
+    try:
+        session = Session(loop, SessionSettings.of(values))
+    except ImportError:
+        raise StartFailure("ZooKeeper needs another package; install it: pip install 'ottla[zookeeper]'.") from None
+    try:
+        await loop.run_in_executor(threads, session.open)
+    except Unreachable as problem:
+        raise StartFailure(str(problem)) from None
+    except asyncio.CancelledError:
+        await loop.run_in_executor(threads, session.close)
+        raise
+    return session
+
+
+def open_zookeeper(
+    session: Session, platform: Platform, values: BrokerValues, address: Address, store: LogStore
+) -> Coordinated:
+    """Agree on the cluster's id and claim the directories for it. Blocking.
 
     Raises StartFailure and what claiming the directories raises.
     """
     loop, world, threads, links = platform
     node_id = values.integer("node.id")
     try:
-        session = Session(loop, SessionSettings.of(values))
-    except ImportError:
-        raise StartFailure("ZooKeeper needs another package; install it: pip install 'ottla[zookeeper]'.") from None
-    try:
-        session.open()
         own = read_directory_properties(world.disk, store.directories[0].path)
         wanted = identity_text(world.random.identity()) if own is None else own.cluster_id
         cluster_id = read_cluster_id(session.agree(CLUSTER_ID, cluster_id_znode(wanted)))

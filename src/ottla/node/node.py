@@ -12,7 +12,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -151,28 +151,37 @@ class Node:
     async def _start(self, assembly: Assembly, listeners: list[tuple[Address, Listener]]) -> bool:
         """Whether the node came up; if not, it was told to stop before it did. Raises StartFailure."""
         loop = asyncio.get_running_loop()
-        assert self._ending is not None
         try:
+            if not await self._unless_ended(assembly.connect()):
+                return False
             assembly.open()
             for address, listener in listeners:
                 if assembly.server is not None and address in assembly.addresses.controllers:
                     listener.start(loop, partial(_accept, assembly.server, address.name))
-            starting = loop.create_task(assembly.start())
-            ending = loop.create_task(self._ending.wait())
-            await asyncio.wait((starting, ending), return_when=asyncio.FIRST_COMPLETED)
-            ending.cancel()
-            if not starting.done():
-                starting.cancel()
-                await asyncio.gather(starting, return_exceptions=True)
+            if not await self._unless_ended(assembly.start()):
                 await assembly.stop()
                 return False
-            starting.result()
         except FAILURES as failure:
             assembly.release()
             raise StartFailure(str(failure)) from None
         for address, listener in listeners:
             if assembly.broker is not None and address in assembly.addresses.brokers:
                 listener.start(loop, partial(_accept, assembly.broker, address.name))
+        return True
+
+    async def _unless_ended(self, work: Coroutine[None, None, None]) -> bool:
+        """Whether the work was done; if not, the node was told to stop before."""
+        loop = asyncio.get_running_loop()
+        assert self._ending is not None
+        working = loop.create_task(work)
+        ending = loop.create_task(self._ending.wait())
+        await asyncio.wait((working, ending), return_when=asyncio.FIRST_COMPLETED)
+        ending.cancel()
+        if not working.done():
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+            return False
+        working.result()
         return True
 
     async def _serve(self, assembly: Assembly, listeners: list[tuple[Address, Listener]]) -> None:

@@ -19,6 +19,8 @@ from ottla.zookeeper.translation import Create, Operation, Write
 logger = logging.getLogger("ottla.zookeeper")
 
 LONGEST_PAUSE = 1.0
+LOOK_SECONDS = 0.1
+"""How often a start that waits for the ensemble looks whether it is still wanted."""
 
 
 class Security(NamedTuple):
@@ -112,7 +114,10 @@ class Session:
         logging.getLogger("ottla.zookeeper.kazoo").setLevel(logging.ERROR)
         from kazoo.exceptions import KazooException
 
-        self._client.start_async().wait(timeout=self.settings.connect)
+        started = self._client.start_async()
+        for _ in range(max(1, int(self.settings.connect / LOOK_SECONDS))):
+            if self._closed or started.wait(LOOK_SECONDS):
+                break
         if not self._client.connected:
             self.close()
             raise Unreachable(

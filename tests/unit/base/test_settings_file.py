@@ -60,6 +60,30 @@ def test_an_assignment_without_name_or_value_is_told(assignment: str) -> None:
         ({"something": "1"}, "There is no setting 'something'."),
         ({"num.partitions": "x"}, "Invalid value x for configuration num.partitions: Not a number of type INT"),
         ({"node.id": "1", "broker.id": "2"}, "You must set `node.id` to the same value as `broker.id`."),
+        (
+            {"zookeeper.connect": "z:2181", "process.roles": "broker"},
+            "process.roles belongs to a cluster with a quorum: set either it or zookeeper.connect.",
+        ),
+        (
+            {"zookeeper.connect": "z:2181", "controller.quorum.voters": "1@h:9093"},
+            "controller.quorum.voters belongs to a cluster with a quorum: set either it or zookeeper.connect.",
+        ),
+        (
+            {"zookeeper.connect": "z:2181,,y:2181"},
+            "zookeeper.connect names an empty server; write it as host:port,host:port/chroot.",
+        ),
+        (
+            {"zookeeper.connect": "z:2181", "zookeeper.set.acl": "true"},
+            "zookeeper.set.acl needs a name to guard znodes by: set ottla.zookeeper.sasl.mechanism too.",
+        ),
+        (
+            {"control.plane.listener.name": "CONTROLLER"},
+            "control.plane.listener.name is only for clusters with ZooKeeper: a quorum has controller.listener.names.",
+        ),
+        (
+            {"zookeeper.connect": "z:2181", "control.plane.listener.name": "INSIDE", "listeners": "PLAINTEXT://:1"},
+            "control.plane.listener.name is INSIDE, which is none of the listeners.",
+        ),
         ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"),
         ({"log.cleaner.threads": "0"}, "log.cleaner.threads must be greater than or equal to 1"),
         (
