@@ -97,6 +97,8 @@ def check(
     if problems:
         raise Failure(_listed(file, problems))
     say(f"{file} is fine: {counts}\n")
+    for note in _advice(described):
+        say(f"note: {note}\n")
 
 
 @app.command()
@@ -299,6 +301,13 @@ def _with_client(described: "Definition | Program", client: Mapping[str, str]) -
 
 def _names(source: Any) -> list[str]:
     return [] if source.option("subscribePattern") else [name.strip() for name in source.topics.split(",")]
+
+
+def _advice(described: "Definition | Program") -> list[str]:
+    from ottla.spark.pipelines.definition import Definition
+    from ottla.spark.pipelines.graph import advice
+
+    return advice(described) if isinstance(described, Definition) else []
 
 
 def _missing(client: Mapping[str, str], topics: list[str], seconds: float) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.spark.pipelines.definition import BadPipeline, understand
-from ottla.spark.pipelines.graph import draw, graph_json, graph_of, tables_in
+from ottla.spark.pipelines.graph import advice, draw, graph_json, graph_of, tables_in
 
 KNOWN = ["orders", "payments", "customers", "paid"]
 
@@ -77,3 +77,12 @@ def test_steps_in_a_circle_are_a_problem() -> None:
     sinks = {"out": {"from": "a", "screen": True}}
     with pytest.raises(BadPipeline, match="steps a, b are made of each other in a circle"):
         graph_of(understand({**DOCUMENT, "steps": steps, "sinks": sinks}, "test"))
+
+
+def test_windows_whose_open_records_would_be_called_late_are_worth_a_note() -> None:
+    windowed = {"steps": {"a": "SELECT count(*) FROM orders GROUP BY window(time, '1 minute')"}}
+    windowed["sinks"] = {"out": {"from": "a", "screen": True}}  # type: ignore[dict-item]
+    noted = advice(understand({**DOCUMENT, **windowed}, "test"))
+    assert len(noted) == 1
+    assert "watermark.until" in noted[0]
+    assert advice(understand(DOCUMENT, "test")) == []

@@ -106,6 +106,24 @@ def _in_order(steps: list[Node], ready: set[str]) -> list[Node]:
     return ordered
 
 
+def advice(definition: Definition) -> list[str]:
+    """What is not wrong and may surprise."""
+    notes = []
+    for source in definition.sources if definition.frame.dead_letters else ():
+        mark = source.watermark
+        if mark is None or mark.until != mark.column:
+            continue
+        window = re.compile(rf"\bwindow\s*\(\s*(?:\w+\.)?{re.escape(mark.column)}\b|\bsession_window\s*\(", re.I)
+        steps = [step.name for step in definition.steps if window.search(step.sql)]
+        if steps:
+            notes.append(
+                f"source {source.name}: a record behind the watermark is a dead letter even while its window in "
+                f"{steps[0]} is open and counts it; say with watermark.until how long it is of use, "
+                f"for example window({mark.column}, '5 minutes').end"
+            )
+    return notes
+
+
 def graph_json(name: str, nodes: Sequence[Node]) -> dict[str, Any]:
     return {
         "pipeline": name,
