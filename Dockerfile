@@ -20,7 +20,7 @@ ENV PATH=/ottla/bin:$PATH \
 USER ottla
 WORKDIR /var/lib/ottla
 VOLUME /var/lib/ottla
-EXPOSE 9092 9404
+EXPOSE 9092
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --start-interval=1s --retries=3 \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:9404/readyz', timeout=2)"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import yaml
 
 from ottla.base.settings.file import check_static, merge, parse_properties
 from ottla.cli.main import load
+from support.processes import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SERVICE = (REPOSITORY / "ops" / "ottla.service").read_text()
@@ -38,8 +40,35 @@ def test_systemd_finds_nothing_wrong_with_the_service(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_settings_of_the_service_are_settings() -> None:
-    check_static(parse_properties((REPOSITORY / "ops" / "server.properties").read_text()))
+def test_the_settings_of_the_service_start_a_node_that_says_when_it_is_ready(tmp_path: Path) -> None:
+    settings = (REPOSITORY / "ops" / "server.properties").read_text()
+    check_static(parse_properties(settings))
+    port, metrics = free_port(), free_port()
+    (tmp_path / "server.properties").write_text(
+        settings.replace("/var/lib/ottla", str(tmp_path / "data")).replace("9092", str(port))
+    )
+    with (tmp_path / "log").open("wb") as log:
+        node = subprocess.Popen(
+            [
+                *(Path(sys.executable).with_name("ottla"), "serve"),
+                *("--config", tmp_path / "server.properties", "--metrics-port", str(metrics)),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    try:
+        assert node.stdout is not None
+        assert "is ready" in node.stdout.readline(), (tmp_path / "log").read_text()
+        (check,) = re.findall(r"HEALTHCHECK .*CMD (\[.+\])$", DOCKERFILE, re.MULTILINE)
+        words = [word.replace("9404", str(metrics)) for word in yaml.safe_load(check)]
+        done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+    finally:
+        node.terminate()
+        assert node.wait(60) == 0
+        assert node.stdout is not None
+        node.stdout.close()
 
 
 def test_the_image_starts_a_node_with_options_and_settings_that_exist() -> None:
