@@ -81,9 +81,16 @@ def old_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(params=["second protocol", "first protocol"])
-def broker(broker: Broker, request: pytest.FixtureRequest) -> Broker:
+def protocol(request: pytest.FixtureRequest) -> str:
     """Every story is told in both generations of Kafka's transactions."""
-    chosen: Broker = broker if request.param == "second protocol" else request.getfixturevalue("old_broker")
+    chosen: str = request.param
+    return chosen
+
+
+@pytest.fixture
+def broker(broker: Broker, protocol: str, request: pytest.FixtureRequest) -> Broker:
+    """One that speaks it."""
+    chosen: Broker = broker if protocol == "second protocol" else request.getfixturevalue("old_broker")
     return chosen
 
 
@@ -96,12 +103,10 @@ def run(broker: Broker) -> Callable[[str], Run]:
     return begin
 
 
-def test_a_transaction_is_of_the_generation_that_the_broker_speaks(
-    broker: Broker, run: Callable[[str], Run], request: pytest.FixtureRequest
-) -> None:
+def test_a_transaction_is_of_the_generation_that_the_broker_speaks(run: Callable[[str], Run], protocol: str) -> None:
     (message,) = run("sink-generation").tasks(0, [["a"]])
     assert message.identity is not None
-    assert message.identity.second_protocol == (request.node.callspec.params["broker"] == "second protocol")
+    assert message.identity.second_protocol == (protocol == "second protocol")
 
 
 def test_batches_are_committed_one_after_another(broker: Broker, run: Callable[[str], Run]) -> None:
