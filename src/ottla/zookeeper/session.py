@@ -97,7 +97,7 @@ class Session:
             KazooState.LOST: Connection.LOST,
         }
         self.state = Connection.LOST
-        self._closed = False
+        self._opened = self._closed = False
         self._client: Any = KazooClient(
             hosts=settings.servers,
             timeout=settings.session,
@@ -130,6 +130,7 @@ class Session:
             self.close()
             raise Unreachable(f"ZooKeeper at {self.settings.servers} refused this node: {_why(problem)}.") from None
         self.state = Connection.CONNECTED
+        self._opened = True
 
     def _make_chroot(self) -> None:
         """Kazoo itself makes only the last part of it."""
@@ -182,7 +183,7 @@ class Session:
         self._enter(self._tell, self._states[state])
 
     def _tell(self, state: Connection) -> None:
-        if self._closed or state is self.state:
+        if self._closed or not self._opened or state is self.state:
             return
         self.state = state
         logger.info("the connection to ZooKeeper is %s", state.value)
