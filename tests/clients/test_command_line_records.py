@@ -51,6 +51,20 @@ def test_a_topic_can_be_copied_as_json(ottla: Ottla, made: str) -> None:
     assert content(ottla.records(copy)) == content(ottla.records(made))
 
 
+def test_a_copy_can_keep_every_record_in_its_partition(ottla: Ottla, made: str) -> None:
+    copy = f"{made}-copy"
+    ottla("topic", "create", copy, "-p", "3")
+    for number in range(3):
+        ottla("produce", made, "-p", str(number), "-q", stdin=b"from %d\n" % number)
+    for form in ("--json", "--csv"):
+        ottla("produce", copy, form, "--same-partition", stdin=ottla("consume", made, "-e", form))
+    places = sorted((record["partition"], record["value"]) for record in ottla.records(copy))
+    assert places == sorted((number, f"from {number}") for number in range(3) for _ in range(2))
+    nowhere = ottla.attempt("produce", copy, "--json", "--same-partition", stdin=b'{"value":"x"}')
+    assert nowhere.returncode == 1
+    assert b"line 1 of standard input names no partition" in nowhere.stderr
+
+
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_compression_and_many_records_arrive_once_in_order_of_their_key(
     ottla: Ottla, made: str, compression: str

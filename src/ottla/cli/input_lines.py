@@ -108,6 +108,7 @@ def _completed(record: Input, common: Common) -> Input:
         record.value if common.value_type is None else common.value_type(record.value),
         common.headers + record.headers,
         common.timestamp if record.timestamp is None else record.timestamp,
+        record.partition,
     )
 
 

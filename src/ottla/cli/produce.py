@@ -124,6 +124,12 @@ def produce(
     separator: Annotated[
         str, typer.Option("--separator", metavar="CHARACTER", help="With --csv: between cells.", rich_help_panel=INPUT)
     ] = ",",
+    same_partition: Annotated[
+        bool,
+        typer.Option(
+            "--same-partition", help="With --json or --csv: to the partition each names.", rich_help_panel=RECORDS
+        ),
+    ] = False,
     key_type: Annotated[
         DataType,
         typer.Option(
@@ -213,6 +219,8 @@ def produce(
         raise typer.BadParameter("a separator needs at least one character")
     if as_json and null_value is not None:
         raise typer.BadParameter("--json says itself what is null: leave out --null-value")
+    if same_partition and (partition is not None or not (as_json or as_csv)):
+        raise typer.BadParameter("--same-partition is for --json and --csv, and says itself which --partition")
     if key_column is not None and not as_csv:
         raise typer.BadParameter("--key-column is for --csv")
     null = None if null_value is None else os.fsencode(null_value)
@@ -223,7 +231,7 @@ def produce(
         CsvRules(_one_character(separator), null, key_column) if as_csv else None,
     )
     job = Job(
-        Sending(topic, partition, files or [STANDARD_INPUT], rate, raw, skip_bad, report, not quiet),
+        Sending(topic, partition, files or [STANDARD_INPUT], rate, raw, skip_bad, report, not quiet, same_partition),
         rules,
         _common(header, key, timestamp, key_type, value_type),
         unescaped(delimiter) if delimiter else b"\n",

@@ -54,8 +54,8 @@ def to_csv(partition: TopicPartition, records: Sequence[Shown], separator: str, 
 class CsvReader:
     """Rows of one file, whose first names the columns. Call it with line after line.
 
-    A file with a column `value` has records: `key`, `headers` and `timestamp` count as well, the rest is ignored. In
-    any other file every row is a value, a JSON object of its columns.
+    A file with a column `value` has records: `key`, `headers`, `timestamp` and `partition` count as well, the rest
+    does not. In any other file every row is a value, a JSON object of its columns.
     """
 
     def __init__(self, rules: CsvRules) -> None:
@@ -105,12 +105,13 @@ class CsvReader:
             headers = json.loads(row["headers"]) if row.get("headers") else ()
         except ValueError:
             raise ValueError(f"has headers that are not JSON: {row['headers']!r}") from None
-        timestamp = row.get("timestamp") or None
+        timestamp, partition = row.get("timestamp") or None, row.get("partition") or None
         return Input(
             self._cell(row.get(key_column or "key") or None),
             self._cell(row["value"]),
             tuple(read_headers(headers)),
             read_timestamp(int(timestamp) if timestamp and timestamp.isdigit() else timestamp),
+            int(partition) if partition and partition.isdigit() else None,
         )
 
     def _cell(self, text: str | None) -> bytes | None:

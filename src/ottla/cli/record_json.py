@@ -34,12 +34,13 @@ class Shown(Protocol):
 
 
 class Input(NamedTuple):
-    """One record to send; no timestamp means now."""
+    """One record to send; no timestamp means now, and the partition is the one it came from, if it tells."""
 
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
     timestamp: int | None = None
+    partition: int | None = None
 
 
 def to_json(partition: TopicPartition, record: Shown) -> bytes:
@@ -60,7 +61,7 @@ def to_json(partition: TopicPartition, record: Shown) -> bytes:
 
 
 def from_json(line: bytes) -> Input:
-    """The record of one line; ValueError with a sentence when it is none. Topic, partition and offset are ignored."""
+    """The record of one line; ValueError with a sentence when it is none. Topic and offset are ignored."""
     try:
         content = json.loads(line)
     except ValueError as problem:
@@ -72,6 +73,7 @@ def from_json(line: bytes) -> Input:
         _read(content.get("value")),
         tuple(read_headers(content.get("headers") or ())),
         read_timestamp(content.get("timestamp")),
+        read_partition(content.get("partition")),
     )
 
 
@@ -106,6 +108,11 @@ def read_headers(content: Any) -> Iterable[tuple[str, bytes | None]]:
             raise ValueError("has headers that are neither an object nor a list of [name, value]")
         pair[0].encode("utf-8", "surrogateescape")  # a ValueError for what could never be written
         yield pair[0], _read(pair[1])
+
+
+def read_partition(content: Any) -> int | None:
+    """Of a number; anything else is none."""
+    return content if isinstance(content, int) and not isinstance(content, bool) and content >= 0 else None
 
 
 def read_timestamp(content: Any) -> int | None:

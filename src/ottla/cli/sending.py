@@ -38,6 +38,7 @@ class Sending(NamedTuple):
     skip_bad: bool = False
     report: bool = False
     show_progress: bool = False
+    same_partition: bool = False
 
 
 class Job:
@@ -88,7 +89,7 @@ class Job:
 
     async def _send_file(self, producer: Producer, name: str, descriptor: int, advance: Advance) -> None:
         put, settled, rate = producer.put, self._settled, self._wanted.rate
-        topic, partition = self._wanted.topic, self._wanted.partition
+        topic, partition, same = self._wanted.topic, self._wanted.partition, self._wanted.same_partition
         reader = line_reader(self._rules, self._common)
         number = 0
         records = _whole(descriptor) if self._wanted.raw else lines_of(descriptor, self._delimiter)
@@ -97,6 +98,8 @@ class Job:
                 number += 1
                 try:
                     record = reader.read(line)
+                    if same and record is not None and record.partition is None:
+                        raise ValueError("names no partition")
                 except ValueError as problem:
                     self._bad(f"line {number} of {name}", problem)
                     continue
@@ -104,7 +107,9 @@ class Job:
                     continue
                 if rate is not None:
                     await self._pace(rate)
-                key, value, headers, timestamp = record
+                key, value, headers, timestamp, own = record
+                if same:
+                    partition = own
                 sent = await put(topic, value, key, headers=headers, partition=partition, timestamp=timestamp)
                 sent.add_callback(settled)
             self._raise_failure()

@@ -22,10 +22,12 @@ PLACEHOLDER = re.compile(r"…|\[-")
 
 
 def help_texts() -> Iterator[str]:
+    """What is not to be wrapped in them: examples, not sentences."""
     for name in COMMANDS:
         command = load(name)
         for each in getattr(command, "commands", {"": command}).values():
-            yield each.help or ""
+            paragraphs = re.split(r"\n\s*\n", each.help or "")
+            yield from (text for text in paragraphs if "\b" in text or text.startswith("ottla "))
 
 
 def examples() -> list[str]:

@@ -83,21 +83,21 @@ HEADER = Common(headers=(("h", b"1"),))
 @pytest.mark.parametrize(
     ("rules", "common", "line", "record"),
     [
-        (LineRules(), Common(), b"a:b", (None, b"a:b", (), None)),
-        (LineRules(), Common(), b"", (None, b"", (), None)),
-        (LineRules(key_separator=b":"), Common(), b"a:b:c", (b"a", b"b:c", (), None)),
-        (LineRules(key_separator=b"::"), Common(), b"\xff::", (b"\xff", b"", (), None)),
-        (LineRules(key_separator=b":", null_value=b""), Common(), b"gone:", (b"gone", None, (), None)),
-        (LineRules(null_value=b"NULL"), Common(), b"NULL", (None, None, (), None)),
-        (LineRules(), HEADER, b"v", (None, b"v", (("h", b"1"),), None)),
-        (LineRules(), Common(key=b"k", timestamp=5), b"v", (b"k", b"v", (), 5)),
-        (LineRules(key_separator=b":"), Common(key=b"k"), b"own:v", (b"own", b"v", (), None)),
-        (LineRules(), Common(value_type=encoder(DataType.SHORT)), b"258", (None, b"\x01\x02", (), None)),
+        (LineRules(), Common(), b"a:b", (None, b"a:b", (), None, None)),
+        (LineRules(), Common(), b"", (None, b"", (), None, None)),
+        (LineRules(key_separator=b":"), Common(), b"a:b:c", (b"a", b"b:c", (), None, None)),
+        (LineRules(key_separator=b"::"), Common(), b"\xff::", (b"\xff", b"", (), None, None)),
+        (LineRules(key_separator=b":", null_value=b""), Common(), b"gone:", (b"gone", None, (), None, None)),
+        (LineRules(null_value=b"NULL"), Common(), b"NULL", (None, None, (), None, None)),
+        (LineRules(), HEADER, b"v", (None, b"v", (("h", b"1"),), None, None)),
+        (LineRules(), Common(key=b"k", timestamp=5), b"v", (b"k", b"v", (), 5, None)),
+        (LineRules(key_separator=b":"), Common(key=b"k"), b"own:v", (b"own", b"v", (), None, None)),
+        (LineRules(), Common(value_type=encoder(DataType.SHORT)), b"258", (None, b"\x01\x02", (), None, None)),
         (
             LineRules(as_json=True),
             HEADER._replace(timestamp=7),
-            b'{"key":"k","value":null,"headers":[["i","2"]],"timestamp":9}',
-            (b"k", None, (("h", b"1"), ("i", b"2")), 9),
+            b'{"key":"k","value":null,"headers":[["i","2"]],"timestamp":9,"partition":3}',
+            (b"k", None, (("h", b"1"), ("i", b"2")), 9, 3),
         ),
     ],
 )
@@ -115,7 +115,7 @@ def test_a_line_without_the_separator_is_refused() -> None:
 def test_a_row_that_completes_no_record_is_none_also_with_common_headers() -> None:
     reader = line_reader(LineRules(as_csv=CsvRules()), HEADER)
     assert reader.read(b"key,value") is None
-    assert reader.read(b"k,v") == (b"k", b"v", (("h", b"1"),), None)
+    assert reader.read(b"k,v") == (b"k", b"v", (("h", b"1"),), None, None)
     assert reader.read(b'k,"begun') is None
     with pytest.raises(ValueError, match="ends inside quotes"):
         reader.end()

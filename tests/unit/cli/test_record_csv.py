@@ -34,12 +34,12 @@ def test_every_record_survives_the_way_out_and_in(
     key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]], separator: str
 ) -> None:
     lines = csv_heading(separator) + to_csv(PLACE, [Record(9, 1234, key, value, tuple(headers))], separator, NULL)
-    assert read(lines, CsvRules(separator, NULL)) == [(key, value, tuple(headers), 1234)]
+    assert read(lines, CsvRules(separator, NULL)) == [(key, value, tuple(headers), 1234, 3)]
 
 
 def test_rows_without_a_value_column_are_objects_and_a_column_may_be_the_key() -> None:
     first, second = read(b"id,name\n7,ann\n\n8,\xff\n", CsvRules(key_column="id"))
-    assert first == (b"7", b'{"id":"7","name":"ann"}', (), None)
+    assert first == (b"7", b'{"id":"7","name":"ann"}', (), None, None)
     assert second.value == b'{"id":"8","name":"\xff"}'
     assert read(b"a\r\n1\r\n", CsvRules())[0].value == b'{"a":"1"}'
 

@@ -27,7 +27,7 @@ def test_every_record_survives_the_way_out_and_in(
     line = to_json(PLACE, Record(9, timestamp, key, value, headers))
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
-    assert from_json(line) == (key, value, headers, timestamp)
+    assert from_json(line) == (key, value, headers, timestamp, 3)
 
 
 def test_a_line_says_where_its_record_stood() -> None:
