@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
@@ -18,7 +19,7 @@ import pytest
 from ottla.cli.bench_figures import CONSUMER_HEADER, DETAILED_HEADER
 from support.brokers import Broker
 from support.command_line import Ottla
-from support.processes import until
+from support.processes import OttlaProcess, until
 
 SECONDS = 60.0
 StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]
@@ -179,3 +180,27 @@ def test_top_lives_until_somebody_ends_it(broker: Broker, end: str) -> None:
             os.close(theirs)
     assert b"BROKER" in shown
     assert b"leader skew" in shown
+
+
+def test_top_tells_of_a_cluster_that_does_not_answer_and_goes_on(tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).with_name("ottla")), "top", "--json", "--interval", "0.1", "--timeout", "2"]
+    with OttlaProcess(tmp_path / "data") as broker:
+        environment = {**os.environ, "OTTLA_BOOTSTRAP": broker.bootstrap, "OTTLA_CONFIG": os.devnull}
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdout=pipe, stderr=pipe, env=environment) as process:
+            try:
+                shown, told = process.stdout, process.stderr
+                assert shown is not None
+                assert told is not None
+                before = json.loads(shown.readline())
+                broker.kill()
+                assert told.readline().startswith(b"ottla: ")
+                broker.start()
+                # What was printed before the gap may still be there to read.
+                until(lambda: json.loads(shown.readline())["seconds"] > 1.5, "a look after the gap", SECONDS)
+                process.send_signal(signal.SIGINT)
+                shown.read()
+                assert process.wait(SECONDS) == 0
+            finally:
+                process.kill()
+    assert before["brokers"][0]["id"] == 1

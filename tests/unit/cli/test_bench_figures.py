@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.cli import bench_figures
+from ottla.cli.bench import metric_lines
 from ottla.cli.bench_figures import CONSUMER_HEADER, DETAILED_HEADER, Consumed, Sent, Travelled, percentiles
 from ottla.cli.bench_loads import random_values
 
@@ -69,3 +70,10 @@ def test_random_values_are_capital_letters_of_the_size_asked_for_and_the_same_ev
     values = random_values(5)
     assert values == random_values(5)
     assert all(len(value) == 5 and value.isalpha() and value.isupper() for value in values)
+
+
+def test_what_a_client_says_of_itself_is_a_line_each() -> None:
+    assert metric_lines({"requests": 3, "bytes_acknowledged": 1.5}) == (
+        "bytes_acknowledged : 1.500\nrequests           : 3.000\n"
+    )
+    assert metric_lines({}) == ""
