@@ -6,7 +6,9 @@ used again finds its connections standing.
 """
 
 import asyncio
+import gc
 import os
+import sys
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -70,4 +72,14 @@ def session_for(kind: ClientKind, settings: Mapping[str, str]) -> Session:
     found = _sessions.get(key)
     if found is None:
         found = _sessions[key] = Session(kind, settings)
+        if _in_worker():
+            # Spark collects garbage after every task: what is loaded by now stays, and looking through all of it again
+            # and again is a third of what Python does in a small micro-batch.
+            gc.freeze()
     return found
+
+
+def _in_worker() -> bool:
+    """Whether this is a Python worker of Spark's, and no program of somebody else's."""
+    module = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return module is not None and module.name == "pyspark.daemon"
