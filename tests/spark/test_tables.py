@@ -20,6 +20,7 @@ from ottla.spark.formats.rows import shape_of
 from ottla.spark.options import parse_source
 from support.batches import Rec
 from support.brokers import Broker
+from support.processes import OttlaProcess
 from support.topics import create_topic, fill
 
 if TYPE_CHECKING:
@@ -76,10 +77,9 @@ def test_filters_on_offsets_are_left_to_spark_since_they_would_change_what_is_la
 
 def test_a_table_of_a_data_directory(broker: Broker, topic: str) -> None:
     changes(broker, topic)
-    directory: Path | None = getattr(broker, "data", None)
-    if directory is None:
+    if not isinstance(broker, OttlaProcess):
         pytest.skip("this broker keeps its directory to itself")
-    parsed = parse_source({"path": str(directory), "subscribe": topic, "as": "table"}, streaming=False)
+    parsed = parse_source({"path": str(broker.data), "subscribe": topic, "as": "table"}, streaming=False)
     assert [row["value"] for row in rows(BatchReader(parsed))] == [b"3", b"4", b"6"]
 
 
