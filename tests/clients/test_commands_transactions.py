@@ -84,7 +84,8 @@ def test_a_hanging_transaction_is_found_and_aborted(ottla: Ottla, any_broker: Br
 
 def test_what_is_not_there_is_a_sentence_and_nothing_is_made(ottla: Ottla, topic: str) -> None:
     for verb in ("describe", "abort"):
-        answer = ottla.attempt("transaction", verb, f"tx-{topic}")
+        # A first question after a transactional id makes the cluster create the topic for them, which takes a while.
+        answer = ottla.attempt("transaction", verb, f"tx-{topic}", "--timeout", "60")
         assert (answer.returncode, b"does not exist" in answer.stderr) == (1, True), answer
     assert f"tx-{topic}" not in ottla("transaction", "list").decode()
 
