@@ -4,7 +4,6 @@ commit on."""
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.coordinators import CoordinatorKind, find_coordinator
 from ottla.client.groups.vocabulary import OffsetAndMetadata
-from support.cluster_processes import ClusterProcesses
+from support.cluster_processes import NewCluster
 from support.group_program import GroupProgram, eventually, shared
 
 SECONDS = 60.0
@@ -23,8 +22,10 @@ BOTH: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("settings", BOTH, ids=["classic", "consumer"])
-async def test_members_survive_the_death_of_their_coordinator(tmp_path: Path, settings: dict[str, Any]) -> None:
-    with ClusterProcesses(tmp_path) as cluster:
+async def test_members_survive_the_death_of_their_coordinator(
+    new_cluster: NewCluster, settings: dict[str, Any]
+) -> None:
+    with new_cluster() as cluster:
         await asyncio.to_thread(cluster.create_topic, "numbers", 4)
         programs = [GroupProgram(cluster.bootstrap, "group", enable_auto_commit=False, **settings) for _ in range(2)]
         for program in programs:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from cluster.traffic import read_all
 from ottla.client.errors import BufferFull, ClientError, DeadlineExceeded, ProducerFailed, TransactionFailed
 from ottla.client.producer import Placed, Producer
-from support.cluster_processes import ClusterProcesses
+from support.cluster_processes import NewCluster
 from support.history import History
 
 PARTITIONS = 3
@@ -133,8 +132,10 @@ class Committer:
 
 
 @pytest.mark.parametrize("whom", ["the leader", "everybody"])
-async def test_a_producer_goes_on_through_kills_and_nothing_is_lost_or_doubled(tmp_path: Path, whom: str) -> None:
-    cluster = ClusterProcesses(tmp_path)
+async def test_a_producer_goes_on_through_kills_and_nothing_is_lost_or_doubled(
+    new_cluster: NewCluster, whom: str
+) -> None:
+    cluster = new_cluster()
     await asyncio.to_thread(cluster.__enter__)
     try:
         await asyncio.to_thread(cluster.create_topic, "numbers", PARTITIONS)

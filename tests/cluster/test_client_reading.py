@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -11,7 +10,7 @@ from confluent_kafka import Producer
 import ottla
 from cluster.traffic import Traffic, read_all
 from ottla import TopicPartition
-from support.cluster_processes import ClusterProcesses
+from support.cluster_processes import ClusterProcesses, NewCluster
 
 PARTITIONS = 3
 SECONDS = 60.0
@@ -56,8 +55,8 @@ async def values(consumer: ottla.Consumer, count: int) -> list[bytes]:
     return found
 
 
-async def test_a_reader_follows_killed_leaders_without_gap_or_repetition(tmp_path: Path) -> None:
-    with ClusterProcesses(tmp_path) as cluster:
+async def test_a_reader_follows_killed_leaders_without_gap_or_repetition(new_cluster: NewCluster) -> None:
+    with new_cluster() as cluster:
         cluster.create_topic("numbers", PARTITIONS)
         async with ottla.Consumer(
             "numbers",
@@ -81,8 +80,8 @@ async def test_a_reader_follows_killed_leaders_without_gap_or_repetition(tmp_pat
             assert reader.seen == expected
 
 
-async def test_a_reader_hears_that_an_unclean_election_took_what_it_read(tmp_path: Path) -> None:
-    with ClusterProcesses(tmp_path, settings={"unclean.leader.election.enable": "true"}) as cluster:
+async def test_a_reader_hears_that_an_unclean_election_took_what_it_read(new_cluster: NewCluster) -> None:
+    with new_cluster(settings={"unclean.leader.election.enable": "true"}) as cluster:
         cluster.create_topic("numbers", 1, 2, **{"min.insync.replicas": "1"})
         await asyncio.to_thread(write, cluster, 0, 10)
         leader = cluster.leader("numbers")
@@ -108,9 +107,9 @@ async def test_a_reader_hears_that_an_unclean_election_took_what_it_read(tmp_pat
             assert await values(lenient, 3) == [b"100", b"101", b"102"]
 
 
-async def test_a_replica_in_the_readers_rack_is_read(tmp_path: Path) -> None:
+async def test_a_replica_in_the_readers_rack_is_read(new_cluster: NewCluster) -> None:
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-    cluster = ClusterProcesses(tmp_path, settings={"replica.selector.class": selector})
+    cluster = new_cluster(settings={"replica.selector.class": selector})
     for number, node in cluster.nodes.items():
         with node.folder.joinpath("server.properties").open("a") as file:
             file.write(f"broker.rack=rack-{number}\n")

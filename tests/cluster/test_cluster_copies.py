@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -13,7 +12,7 @@ from confluent_kafka import Producer
 from cluster import copying
 from cluster.copiers import Copier
 from cluster.traffic import PATIENCE, read_all
-from support.cluster_processes import ClusterProcesses
+from support.cluster_processes import ClusterProcesses, NewCluster
 from support.history import History
 from support.processes import until
 
@@ -35,11 +34,13 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_copy_over_a_cluster_has_each_input_exactly_once_whoever_is_killed(tmp_path: Path, protocol: str) -> None:
+def test_a_copy_over_a_cluster_has_each_input_exactly_once_whoever_is_killed(
+    new_cluster: NewCluster, protocol: str
+) -> None:
     seed = int(os.environ.get("OTTLA_COPY_SEED", random.randrange(2**32)))
     print(f"OTTLA_COPY_SEED={seed}")
     chance = random.Random(seed)
-    with ClusterProcesses(tmp_path, settings=SETTINGS) as cluster:
+    with new_cluster(settings=SETTINGS) as cluster:
         for topic in ("source", "target"):
             cluster.create_topic(topic, PARTITIONS)
         fill(cluster.bootstrap)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from cluster.traffic import Traffic
-from support.cluster_processes import ClusterProcesses
+from support.cluster_processes import ClusterProcesses, NewCluster
 
 PARTITIONS = 3
 
@@ -26,8 +24,8 @@ def victims(cluster: ClusterProcesses, whom: str) -> list[int]:
 
 
 @pytest.mark.parametrize("whom", ["the leader", "a follower", "the controller"])
-def test_a_cluster_goes_on_without_a_killed_node_and_takes_it_back(tmp_path: Path, whom: str) -> None:
-    with ClusterProcesses(tmp_path) as cluster:
+def test_a_cluster_goes_on_without_a_killed_node_and_takes_it_back(new_cluster: NewCluster, whom: str) -> None:
+    with new_cluster() as cluster:
         cluster.create_topic("numbers", PARTITIONS)
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
             traffic.go_on(500)
@@ -42,8 +40,8 @@ def test_a_cluster_goes_on_without_a_killed_node_and_takes_it_back(tmp_path: Pat
 
 
 @pytest.mark.parametrize("whom", ["two at once", "all at once"])
-def test_a_cluster_without_a_majority_waits_and_loses_nothing(tmp_path: Path, whom: str) -> None:
-    with ClusterProcesses(tmp_path) as cluster:
+def test_a_cluster_without_a_majority_waits_and_loses_nothing(new_cluster: NewCluster, whom: str) -> None:
+    with new_cluster() as cluster:
         cluster.create_topic("numbers", PARTITIONS)
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
             traffic.go_on(500)

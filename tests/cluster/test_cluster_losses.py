@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from cluster import work_loop
 from cluster.traffic import PATIENCE, read_all
-from support.cluster_processes import ClusterProcesses
+from support.cluster_processes import ClusterProcesses, NewCluster
 from support.processes import until
 
 COUNT = 200
@@ -72,9 +71,9 @@ def stored_on(cluster: ClusterProcesses, node: int, topic: str) -> bool:
 
 
 def test_a_leader_failure_takes_what_nobody_else_had_with_acks_0_and_1_and_nothing_with_acks_all(
-    tmp_path: Path,
+    new_cluster: NewCluster,
 ) -> None:
-    with ClusterProcesses(tmp_path, settings=SESSION) as cluster:
+    with new_cluster(settings=SESSION) as cluster:
         for acks in ("0", "1"):
             lost = lost_after_a_leader_failure(cluster, f"acks-{acks}", acks=acks)
             assert len(lost) == COUNT, f"acks={acks}: the records were on the leader alone"
@@ -84,9 +83,9 @@ def test_a_leader_failure_takes_what_nobody_else_had_with_acks_0_and_1_and_nothi
 
 @pytest.mark.parametrize("unclean", [True, False])
 def test_an_unclean_election_loses_and_waiting_for_the_last_in_sync_replica_does_not(
-    tmp_path: Path, unclean: bool
+    new_cluster: NewCluster, unclean: bool
 ) -> None:
-    with ClusterProcesses(tmp_path, settings={"unclean.leader.election.interval.ms": "500"}) as cluster:
+    with new_cluster(settings={"unclean.leader.election.interval.ms": "500"}) as cluster:
         cluster.create_topic(
             "t", copies=2, min_insync_replicas="1", unclean_leader_election_enable=str(unclean).lower()
         )
@@ -110,8 +109,10 @@ def test_an_unclean_election_loses_and_waiting_for_the_last_in_sync_replica_does
 
 
 @pytest.mark.parametrize("when", ["auto", "after"])
-def test_a_commit_before_the_work_loses_it_and_a_commit_after_the_work_does_not(tmp_path: Path, when: str) -> None:
-    with ClusterProcesses(tmp_path) as cluster:
+def test_a_commit_before_the_work_loses_it_and_a_commit_after_the_work_does_not(
+    new_cluster: NewCluster, when: str
+) -> None:
+    with new_cluster() as cluster:
         cluster.create_topic("work")
         producer, _ = send(cluster.bootstrap, "work", acks="all")
         assert producer.flush(30.0) == 0

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from cluster.traffic import Traffic
-from support.cluster_processes import ClusterProcesses
+from support.cluster_processes import NewCluster
 
 PARTITIONS = 6
 
 
-def test_a_rolling_restart_under_load_fails_no_send(tmp_path: Path) -> None:
-    with ClusterProcesses(tmp_path) as cluster:
+def test_a_rolling_restart_under_load_fails_no_send(new_cluster: NewCluster) -> None:
+    with new_cluster() as cluster:
         cluster.create_topic("numbers", PARTITIONS)
         # A send may take a few seconds, retries included, and not more.
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS, {"message.timeout.ms": 10_000}) as traffic:
@@ -24,8 +22,8 @@ def test_a_rolling_restart_under_load_fails_no_send(tmp_path: Path) -> None:
         assert traffic.verdict() == []
 
 
-def test_a_clean_stop_hands_leadership_over_before_the_node_goes(tmp_path: Path) -> None:
-    with ClusterProcesses(tmp_path) as cluster:
+def test_a_clean_stop_hands_leadership_over_before_the_node_goes(new_cluster: NewCluster) -> None:
+    with new_cluster() as cluster:
         cluster.create_topic("numbers", PARTITIONS)
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
             traffic.go_on(1000)

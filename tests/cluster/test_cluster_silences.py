@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from cluster.traffic import Traffic
-from support.cluster_processes import ClusterProcesses
+from support.cluster_processes import ClusterProcesses, NewCluster
 from support.processes import until
 
 PARTITIONS = 3
@@ -15,9 +13,9 @@ PARTITIONS = 3
 
 @pytest.mark.parametrize("whom", ["the leader", "the controller"])
 def test_a_node_frozen_for_longer_than_its_session_is_replaced_and_follows_when_it_wakes(
-    tmp_path: Path, whom: str
+    new_cluster: NewCluster, whom: str
 ) -> None:
-    with ClusterProcesses(tmp_path) as cluster:
+    with new_cluster() as cluster:
         cluster.create_topic("numbers", PARTITIONS)
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
             traffic.go_on(500)
@@ -34,9 +32,9 @@ def test_a_node_frozen_for_longer_than_its_session_is_replaced_and_follows_when_
 
 @pytest.mark.parametrize("whom", ["the leader", "the controller", "a follower"])
 def test_a_node_that_is_cut_off_from_the_others_is_replaced_and_follows_when_links_heal(
-    tmp_path: Path, whom: str
+    new_cluster: NewCluster, whom: str
 ) -> None:
-    with ClusterProcesses(tmp_path, links=True) as cluster:
+    with new_cluster(links=True) as cluster:
         assert cluster.network is not None
         cluster.create_topic("numbers", PARTITIONS)
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
@@ -59,8 +57,8 @@ def test_a_node_that_is_cut_off_from_the_others_is_replaced_and_follows_when_lin
         assert traffic.verdict() == []
 
 
-def test_two_replicas_that_cannot_see_each_other_agree_through_the_third(tmp_path: Path) -> None:
-    with ClusterProcesses(tmp_path, links=True) as cluster:
+def test_two_replicas_that_cannot_see_each_other_agree_through_the_third(new_cluster: NewCluster) -> None:
+    with new_cluster(links=True) as cluster:
         assert cluster.network is not None
         cluster.create_topic("numbers", PARTITIONS)
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:

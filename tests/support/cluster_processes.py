@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from support import java
 from support.processes import free_port, until
@@ -319,6 +319,7 @@ class ClusterProcesses:
         for node in chosen:
             if not node.running:
                 raise AssertionError(f"node {node.node_id} ended; it said:\n{node.log[-3000:]}")
+        for node in chosen:
             answer = self.metadata(node.node_id)
             living = {row["node_id"] for row in answer["brokers"]} if answer else set()
             if not {each.node_id for each in chosen} <= living:
@@ -351,6 +352,14 @@ class ClusterProcesses:
         self.kill()
         if self.network is not None:
             self.network.close()
+
+
+class NewCluster(Protocol):
+    """Three nodes of this test's own, to be used as a context manager."""
+
+    def __call__(
+        self, nodes: int = 3, settings: Mapping[str, str] | None = None, *, links: bool = False
+    ) -> ClusterProcesses: ...
 
 
 def _listeners(client: int, between: int, control: int | None) -> str:

@@ -6,15 +6,18 @@ deadline; a broker that ends early or does not get ready fails the test with its
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -23,9 +26,8 @@ Result = TypeVar("Result")
 
 START_SECONDS = 20.0
 STOP_SECONDS = 30.0
-FIRST_PORT, PORTS = 10_000, 1000
-"""Where tests listen: as many ports for each worker of a parallel run, and the controllers' as many above them."""
-_turns = itertools.count(37 * os.getpid())  # runs beside each other begin in different places
+FIRST_PORT, PORTS, BLOCKS = 10_000, 1000, 10
+"""Where tests listen: blocks of as many ports, each with as many above them for controllers."""
 
 
 def free_port() -> int:
@@ -37,12 +39,12 @@ def free_ports(count: int) -> int:
     """The first of so many ports in a row that nobody listens on.
 
     They lie below those that the kernel gives to outgoing connections, which could take one between this look and the
-    start of whoever shall listen there; and each worker of a parallel run has a thousand of its own.
+    start of whoever shall listen there; and every process that runs tests has a block of its own.
     """
-    first = FIRST_PORT + 2 * PORTS * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    block, turns = _block()
     while True:
-        start = next(_turns) % (PORTS - count)
-        wanted = [first + start + more for more in range(count)]
+        start = next(turns) % (PORTS - count)
+        wanted = [block + start + more for more in range(count)]
         try:
             for port in [*wanted, *(port + PORTS for port in wanted)]:
                 with socket.socket() as probe:
@@ -50,8 +52,26 @@ def free_ports(count: int) -> int:
         except OSError:
             continue
         for _ in range(count - 1):
-            next(_turns)
+            next(turns)
         return wanted[0]
+
+
+@cache
+def _block() -> tuple[int, Iterator[int]]:
+    """The first port of a block that no other process has, and whose turn it is in it."""
+    folder = Path(tempfile.gettempdir()) / "ottla-test-ports"
+    folder.mkdir(exist_ok=True)
+    start = os.getpid() % BLOCKS
+    for number in (*range(start, BLOCKS), *range(start)):
+        lock = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until this process ends
+        except OSError:
+            os.close(lock)
+            continue
+        return FIRST_PORT + 2 * PORTS * number, itertools.count()
+    # So many runs beside each other share a block, from different places on.
+    return FIRST_PORT + 2 * PORTS * start, itertools.count(37 * os.getpid())
 
 
 def until(condition: Callable[[], Result], what: str, seconds: float = 15.0) -> Result:

@@ -1,0 +1,41 @@
+"""Clusters for the stories of this folder: each is told on both ways of coordination, the quorum and ZooKeeper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from support.cluster_processes import ClusterProcesses, NewCluster, under_test
+from support.zookeeper import ZooKeeperEnsemble
+from support.zookeeper_clusters import ZooKeeperCluster
+
+# Kafka 4 has no other way than the quorum.
+COORDINATION = ["quorum"] if under_test() == "kafka" else ["quorum", "zookeeper"]
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+    """One server for all stories; each cluster has its own place in the tree."""
+    with ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper"), 1) as running:
+        yield running
+
+
+@pytest.fixture(params=COORDINATION)
+def new_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> NewCluster:
+    def of_quorum(
+        nodes: int = 3, settings: Mapping[str, str] | None = None, *, links: bool = False
+    ) -> ClusterProcesses:
+        return ClusterProcesses(tmp_path, nodes, settings, links=links)
+
+    if request.param == "quorum":
+        return of_quorum
+    ensemble: ZooKeeperEnsemble = request.getfixturevalue("zookeeper")
+
+    def of_zookeeper(
+        nodes: int = 3, settings: Mapping[str, str] | None = None, *, links: bool = False
+    ) -> ClusterProcesses:
+        return ZooKeeperCluster(tmp_path, ensemble, nodes, settings, links=links, chroot=f"/{tmp_path.name}")
+
+    return of_zookeeper
