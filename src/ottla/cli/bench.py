@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.cli.output import say, show_json
-from ottla.cli.produce import Acks, CompressionName
+from ottla.cli.produce import CREATION_SECONDS, Acks, CompressionName
 from ottla.cli.session import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_SECONDS,
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
 
 app = typer.Typer(help="Measure a cluster: producers, consumers, and the way through both.", no_args_is_help=True)
-
-CREATION_SECONDS = 5.0
-"""How long a topic that the broker may create by itself is waited for."""
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Where the records go or come from.")]
 Records = Annotated[int, typer.Option("--num-records", "-n", min=1, help="How many records.")]
@@ -95,7 +92,7 @@ def producer(
     if sum((record_size is not None, payload_file is not None, payload_monotonic)) > 1:
         raise typer.BadParameter("choose one of --record-size, --payload-file and --payload-monotonic")
     values = [] if payload_monotonic else _lines(payload_file) if payload_file else random_values(record_size or 100)
-    given: dict[str, object] = dict(parse_settings(settings))
+    given: dict[str, object] = dict(parse_settings(settings, "--set"))
     if acks is not None:
         given["acks"] = acks.value
     if compression is not None:
@@ -155,7 +152,7 @@ def consumer(
     given: dict[str, object] = {
         "auto.offset.reset": "latest" if from_latest else "earliest",
         "max.partition.fetch.bytes": fetch_size,
-        **parse_settings(settings),
+        **parse_settings(settings, "--set"),
     }
     if group is not None:
         given["group.id"] = group
@@ -200,7 +197,7 @@ def latency(
 
     if acks is Acks.NONE:
         raise typer.BadParameter("a record nobody acknowledges has no known way; take 1 or all", param_hint="--acks")
-    extra: dict[str, object] = dict(parse_settings(settings))
+    extra: dict[str, object] = dict(parse_settings(settings, "--set"))
     of_producer = {name: value for name, value in extra.items() if name in PRODUCER.settings}
     of_consumer = {name: value for name, value in extra.items() if name in CONSUMER.settings}
     unknown = sorted(extra.keys() - of_producer.keys() - of_consumer.keys())

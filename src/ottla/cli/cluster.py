@@ -285,7 +285,7 @@ def set_feature(
     from ottla.cli.topic import parse_settings
     from ottla.client.admin.nodes import FeatureChange, NodeAdmin
 
-    wanted = {name: whole_number(level, name) for name, level in parse_settings(levels).items()}
+    wanted = {name: whole_number(level, name) for name, level in parse_settings(levels, "FEATURE=LEVEL").items()}
     lower = FeatureChange.UNSAFE_DOWNGRADE if unsafe else FeatureChange.SAFE_DOWNGRADE
     change = lower if downgrade or unsafe else FeatureChange.UPGRADE
 

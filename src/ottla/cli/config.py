@@ -137,7 +137,7 @@ def alter(
     """
     from ottla.cli.topic import parse_settings
 
-    changes, removed = parse_settings(settings), list(delete or ())
+    changes, removed = parse_settings(settings, "SETTING=VALUE"), list(delete or ())
     if not changes and not removed:
         raise typer.BadParameter("say what to change: SETTING=VALUE or --delete SETTING")
     _change(kind, name, changes, removed, bootstrap, seconds)
