@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
@@ -70,8 +70,9 @@ def java(main: str, *arguments: str) -> list[str]:
 class ZooKeeperServer:
     """One server of an ensemble."""
 
-    def __init__(self, number: int, folder: Path) -> None:
+    def __init__(self, number: int, folder: Path, options: Sequence[str]) -> None:
         self.number = number
+        self.options = options
         self.folder = folder
         self.port, self.quorum_port, self.election_port = free_port(), free_port(), free_port()
         self.process: subprocess.Popen[bytes] | None = None
@@ -110,6 +111,7 @@ class ZooKeeperServer:
 
     def start(self) -> None:
         command = java("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(self.folder / "zoo.cfg"))
+        command[1:1] = self.options
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
@@ -141,11 +143,17 @@ class ZooKeeperServer:
 
 
 class ZooKeeperEnsemble:
-    """Use it as a context manager."""
+    """Use it as a context manager. `settings` are ZooKeeper's own, `options` are Java's."""
 
-    def __init__(self, directory: Path, servers: int = 1, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        servers: int = 1,
+        settings: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
         self.servers = {
-            number: ZooKeeperServer(number, directory / f"server-{number}") for number in range(1, servers + 1)
+            number: ZooKeeperServer(number, directory / f"server-{number}", options) for number in range(1, servers + 1)
         }
         for server in self.servers.values():
             server.write(list(self.servers.values()), settings or {})

@@ -112,23 +112,34 @@ class Session:
     def open(self) -> None:
         """Connect, and see that the chroot is there. Blocking. Raises Unreachable."""
         logging.getLogger("ottla.zookeeper.kazoo").setLevel(logging.ERROR)
-        from kazoo.exceptions import KazooException
+        from kazoo.exceptions import AuthFailedError, KazooException
+        from kazoo.protocol.states import KeeperState
 
         started = self._client.start_async()
         for _ in range(max(1, int(self.settings.connect / LOOK_SECONDS))):
             if self._closed or started.wait(LOOK_SECONDS):
                 break
-        if not self._client.connected:
+        try:
+            if self._client.client_state == KeeperState.AUTH_FAILED:
+                raise AuthFailedError
+            if not self._client.connected:
+                raise Unreachable(
+                    f"no ZooKeeper server of {self.settings.servers} answered within {self.settings.connect:g} s; "
+                    "see that they run, and the setting zookeeper.connect."
+                )
+            self._make_chroot()
+        except AuthFailedError:
             self.close()
             raise Unreachable(
-                f"no ZooKeeper server of {self.settings.servers} answered within {self.settings.connect:g} s; "
-                "see that they run, and the setting zookeeper.connect."
-            )
-        try:
-            self._make_chroot()
+                f"ZooKeeper at {self.settings.servers} does not believe who this node is; "
+                "see the settings ottla.zookeeper.sasl.username and ottla.zookeeper.sasl.password."
+            ) from None
         except KazooException as problem:
             self.close()
             raise Unreachable(f"ZooKeeper at {self.settings.servers} refused this node: {_why(problem)}.") from None
+        except Unreachable:
+            self.close()
+            raise
         self.state = Connection.CONNECTED
         self._opened = True
 
