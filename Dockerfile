@@ -1,6 +1,8 @@
 # ottla in a container: docker build -t ottla . && docker run --rm -p 9092:9092 -v ottla:/var/lib/ottla ottla
 # The first stage has a compiler and makes a wheel; the second has only Python, the wheel and what it needs.
 FROM python:3.13-slim AS build
+# The version that the base image's Debian has is the right one.
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
@@ -17,7 +19,7 @@ RUN useradd --system --uid 9092 --home-dir /var/lib/ottla --create-home --shell 
 COPY --from=build /ottla /ottla
 ENV PATH=/ottla/bin:$PATH \
     PYTHONUNBUFFERED=1
-USER ottla
+USER 9092
 WORKDIR /var/lib/ottla
 VOLUME /var/lib/ottla
 EXPOSE 9092

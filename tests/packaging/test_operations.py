@@ -83,7 +83,7 @@ def test_the_image_starts_a_node_with_options_and_settings_that_exist() -> None:
 def test_the_image_is_asked_for_its_health_where_the_node_answers() -> None:
     port = re.findall(r"--metrics-port\", \"(\d+)\"", DOCKERFILE)
     assert re.findall(r"127\.0\.0\.1:(\d+)/readyz", DOCKERFILE) == port
-    assert re.search(r"^USER ottla$", DOCKERFILE, re.MULTILINE)
+    assert re.search(r"^USER 9092$", DOCKERFILE, re.MULTILINE)
 
 
 def test_the_image_copies_only_what_is_there() -> None:

@@ -20,6 +20,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BUILT_FROM = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 MINUTES = 600.0
 
+# Two wheels are built and two environments filled before the first test begins; on a busy machine that takes its time.
+pytestmark = pytest.mark.timeout(1200)
+
 # No optimisation: what is tested here is that it builds. And a compiler that always fails is as good as none.
 COMPILERS = {"compiled": {"CFLAGS": "-O0"}, "pure": {"CC": "false"}}
 
