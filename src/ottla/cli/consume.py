@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 BEGINNING, END = "beginning", "end"
 RECORDS_AT_ONCE = 5000
+BYTES = {"key.deserializer": "bytes", "value.deserializer": "bytes"}
+"""Records are printed from their bytes, whatever a profile's programs make of them."""
 PLACES, FILTERS, LOOKS = "Where to begin and end", "Which records", "How they are printed"
 
 
@@ -240,6 +242,7 @@ def _printer(
     delimiter: str,
     null_value: str | None,
 ) -> "Printer":
+    from ottla.cli.output import takes_colours
     from ottla.cli.record_text import TextRules, csv_printer, format_printer, json_printer, text_printer, unescaped
 
     if formats.as_json + formats.as_csv + formats.raw + (formats.template is not None) > 1:
@@ -258,7 +261,8 @@ def _printer(
         except ValueError as problem:
             raise typer.BadParameter(str(problem), param_hint="--format") from None
     between_columns = unescaped("\t" if separator is None else separator)
-    return text_printer(TextRules(*columns, between_columns, null, b"" if formats.raw else unescaped(delimiter)))
+    after = b"" if formats.raw else unescaped(delimiter)
+    return text_printer(TextRules(*columns, between_columns, null, after, takes_colours()))
 
 
 def _expression(text: str | None) -> "Expression | None":
@@ -306,7 +310,12 @@ def _settings(
         "default.api.timeout.ms": int(seconds * 1000),
         "auto.offset.reset": reset,
     }
-    given: dict[str, object] = {"group.id": group}
+    given: dict[str, object] = {"group.id": group, **BYTES}
+    if begin.offset is not None:
+        given["auto.offset.reset"] = reset  # another place than the one that was asked for would be a surprise
     if committed:
         given["isolation.level"] = "read_committed"
-    return client_settings(CONSUMER, bootstrap, {**given, **parse_settings(settings, "--set")}, usual)
+    chosen = parse_settings(settings, "--set")
+    for name in chosen.keys() & BYTES.keys():
+        raise typer.BadParameter(f"{name} is said with --key-type and --value-type here", param_hint="--set")
+    return client_settings(CONSUMER, bootstrap, {**given, **chosen}, usual)

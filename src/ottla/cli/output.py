@@ -73,6 +73,11 @@ def ruled(table: Table) -> "RuledTable":
     return drawn
 
 
+def takes_colours() -> bool:
+    """Whether somebody at a terminal wants them."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def style(column: Column, cell: str) -> str:
     """The colour of a cell: only a column that says how things are has any."""
     if not column.good or not cell:

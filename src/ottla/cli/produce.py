@@ -23,6 +23,8 @@ LINGER = 5
 CREATION_SECONDS = 5.0
 """How long a topic that the broker may create by itself is waited for."""
 STANDARD_INPUT = "-"
+BYTES = {"key.serializer": "bytes", "value.serializer": "bytes"}
+"""Records are read as bytes, whatever a profile's programs make of theirs."""
 INPUT, RECORDS, DELIVERY = "What is read", "What is sent", "How it is sent"
 
 
@@ -283,7 +285,7 @@ def _settings(
         "request.timeout.ms": int(max(seconds, DEFAULT_SECONDS) * 1000),
         "linger.ms": LINGER,
     }
-    given: dict[str, object] = {}
+    given: dict[str, object] = dict(BYTES)
     if acks is not None:
         given["acks"] = acks.value
     if not idempotent or (acks is not None and acks is not Acks.ALL):
@@ -292,7 +294,10 @@ def _settings(
         given["compression.type"] = compression.value
     if transactional_id is not None:
         given["transactional.id"] = transactional_id
-    chosen = client_settings(PRODUCER, bootstrap, {**given, **parse_settings(settings, "--set")}, usual)
+    named = parse_settings(settings, "--set")
+    for name in named.keys() & BYTES.keys():
+        raise typer.BadParameter(f"{name} is said with --key-type and --value-type here", param_hint="--set")
+    chosen = client_settings(PRODUCER, bootstrap, {**given, **named}, usual)
     waits = [str(chosen[name]) for name in ("request.timeout.ms", "linger.ms")]
     if all(wait.isdigit() for wait in waits):  # what is no number is refused by its own name
         chosen.setdefault("delivery.timeout.ms", sum(map(int, waits)))

@@ -17,11 +17,13 @@ Printer: TypeAlias = Callable[[TopicPartition, Sequence[Shown]], bytes]
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 _PIECE = re.compile(r"\{(?P<name>[a-z_]*)(?::(?P<header>[^}]*))?\}|\\(?P<escape>.)", re.DOTALL)
+_COLOURS = {"place": b"\x1b[2m", "time": b"\x1b[2m", "headers": b"\x1b[35m", "key": b"\x1b[36m"}
+_PLAIN = b"\x1b[0m"
 _Piece: TypeAlias = Callable[[TopicPartition, Shown], bytes]
 
 
 class TextRules(NamedTuple):
-    """What a line shows beside the value, and how null is written."""
+    """What a line shows beside the value, how null is written, and whether what is beside the value has colours."""
 
     partition: bool = False
     timestamp: bool = False
@@ -30,6 +32,7 @@ class TextRules(NamedTuple):
     separator: bytes = b"\t"
     null: bytes = b"null"
     delimiter: bytes = b"\n"
+    coloured: bool = False
 
 
 def json_printer() -> Printer:
@@ -67,7 +70,12 @@ def text_printer(rules: TextRules) -> Printer:
 
 def _columns(rules: TextRules) -> list[_Piece]:
     wanted = [("place", rules.partition), ("time", rules.timestamp), ("headers", rules.headers), ("key", rules.key)]
-    return [_FIELDS[name](rules.null) for name, chosen in wanted if chosen]
+    columns = [(name, _FIELDS[name](rules.null)) for name, chosen in wanted if chosen]
+    return [_coloured(_COLOURS[name], piece) if rules.coloured else piece for name, piece in columns]
+
+
+def _coloured(colour: bytes, piece: _Piece) -> _Piece:
+    return lambda partition, record: colour + piece(partition, record) + _PLAIN
 
 
 def format_printer(template: str, null: bytes) -> Printer:

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from ottla.cli.output import Column, Table, plain, progress, show, show_json, size_text
+from ottla.cli.output import Column, Table, plain, progress, show, show_json, size_text, takes_colours
 
 STATES = Table([Column("TOPIC"), Column("STATE", good=frozenset({"ok"}))], [["a", "ok"], ["b", "1 without leader"]])
 
@@ -63,6 +63,15 @@ def test_long_work_has_a_bar_on_a_terminal(total: int | None, unit: str) -> None
         advance(200)
     assert "sending" in seen.getvalue()
     assert "200" in seen.getvalue()
+
+
+def test_only_a_terminal_takes_colours_and_only_if_they_are_wanted() -> None:
+    with terminal():
+        assert takes_colours()
+        with mock.patch.dict(os.environ, {"NO_COLOR": "1"}):
+            assert not takes_colours()
+    with redirect_stdout(io.StringIO()):
+        assert not takes_colours()
 
 
 def test_programs_see_no_bar() -> None:

@@ -24,6 +24,11 @@ def test_columns_stand_in_a_fixed_order_with_the_value_last() -> None:
     )
 
 
+def test_on_a_terminal_what_stands_beside_the_value_has_colours() -> None:
+    rules = TextRules(partition=True, key=True, separator=b" ", coloured=True)
+    assert text_printer(rules)(PLACE, RECORDS[:1]) == b"\x1b[2m2:5\x1b[0m \x1b[36mkey\x1b[0m \xff\x00 value\n"
+
+
 def test_a_template_is_filled_in_and_nothing_is_added() -> None:
     show = format_printer(r"{topic}/{partition}@{offset}\t{timestamp} {key}={value}\\ \{x\n", b"~")
     assert show(PLACE, RECORDS[1:]) == b"orders/2@6\t1769860800251 ~=~\\ {x\n"
