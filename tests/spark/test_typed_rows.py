@@ -125,3 +125,20 @@ def test_a_typed_stream_is_written_exactly_once_and_read_again(
     )
     found = {(bytes(row.key), row.name, row.at and row.at.isoformat()) for row in read.collect()}
     assert found == {(b"k0", "ADA", "2026-03-01T10:00:00.500000"), (b"k1", None, None)}
+
+
+def test_columns_of_every_type_go_out_and_come_back(spark: SparkSession, broker: Broker, topic: str) -> None:
+    """Spark checks the types of what it is given to the letter."""
+    create_topic(broker, topic, 1)
+    frame = spark.sql(
+        "SELECT 1Y AS tiny, 2S AS small, 3 AS whole, 1.5F AS single, 12345678901234567890BD AS large, true AS truth,"
+        " date'2026-03-01' AS day, timestamp_ntz'2026-03-01 10:00:00' AS local, X'00FF' AS raw,"
+        " named_struct('a b', 1L, 'list', array(named_struct('day', date'2020-01-01'))) AS inner,"
+        " map('k', array(1L, NULL)) AS lists"
+    )
+    servers = {"kafka.bootstrap.servers": f"{broker.host}:{broker.port}"}
+    frame.write.format("ottla").mode("append").options(**servers, topic=topic, format="json").save()
+    given = {"format": "json", "schema": frame.schema.json()}
+    read = spark.read.format("ottla").options(**servers, subscribe=topic, **given).load().select(frame.columns)
+    assert [tuple(row) for row in read.collect()] == [tuple(row) for row in frame.collect()]
+    assert [field.dataType for field in read.schema.fields][:9] == [field.dataType for field in frame.schema.fields][:9]
