@@ -82,7 +82,7 @@ def status(
     ottla cluster status
     ottla cluster status --json | jq .offline
     """
-    from ottla.cli.cluster_views import brokers_table, status_json, summary, trouble_table
+    from ottla.cli.cluster_views import brokers_table, status_json, summary, trouble_table, troubles
     from ottla.cli.quorum_views import quorum_table
 
     async def work(cluster: "Cluster") -> "Status":
@@ -97,7 +97,7 @@ def status(
     if found.quorum is not None:
         say("\n")
         show(quorum_table(found.quorum))
-    trouble = trouble_table(found)
+    trouble = trouble_table(troubles(found))
     if trouble.rows:
         say("\n")
         show(trouble)

@@ -5,7 +5,7 @@ functions of values.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -124,11 +124,9 @@ def brokers_table(status: Status) -> Table:
     return Table(columns, rows)
 
 
-def trouble_table(status: Status) -> Table:
+def trouble_table(found: Iterable[Trouble], most: int = SHOWN_TROUBLES) -> Table:
     """The partitions in trouble, worst first; where there are many, the first of them."""
-    found = sorted(
-        troubles(status), key=lambda trouble: (WORST_FIRST.index(trouble.kinds[0]), trouble.topic, trouble.partition)
-    )
+    ordered = sorted(found, key=lambda trouble: (WORST_FIRST.index(trouble.kinds[0]), trouble.topic, trouble.partition))
     rows = [
         [
             trouble.topic,
@@ -138,10 +136,10 @@ def trouble_table(status: Status) -> Table:
             ",".join(map(str, trouble.partition.replicas)),
             ",".join(map(str, trouble.partition.in_sync)),
         ]
-        for trouble in found[:SHOWN_TROUBLES]
+        for trouble in ordered[:most]
     ]
-    if len(found) > SHOWN_TROUBLES:
-        rows.append([f"… and {len(found) - SHOWN_TROUBLES} more", "", "", "", "", ""])
+    if len(ordered) > most:
+        rows.append([f"… and {len(ordered) - most} more", "", "", "", "", ""])
     columns = [
         Column("TOPIC"),
         Column("PARTITION", True),
@@ -164,9 +162,9 @@ def status_json(status: Status) -> dict[str, Any]:
         "topics": len(status.topics),
         "partitions": sum(len(topic.partitions) for topic in status.topics),
         "leader_skew": round(leader_skew(status), 4),
-        "offline": [_partition_json(trouble) for trouble in found if OFFLINE in trouble.kinds],
-        "under_min_in_sync": [_partition_json(trouble) for trouble in found if UNDER_MIN in trouble.kinds],
-        "under_replicated": [_partition_json(trouble) for trouble in found if UNDER_REPLICATED in trouble.kinds],
+        "offline": [trouble_json(trouble) for trouble in found if OFFLINE in trouble.kinds],
+        "under_min_in_sync": [trouble_json(trouble) for trouble in found if UNDER_MIN in trouble.kinds],
+        "under_replicated": [trouble_json(trouble) for trouble in found if UNDER_REPLICATED in trouble.kinds],
     }
 
 
@@ -180,7 +178,7 @@ def _broker_json(status: Status, broker: BrokerState) -> dict[str, Any]:
     }
 
 
-def _partition_json(trouble: Trouble) -> dict[str, Any]:
+def trouble_json(trouble: Trouble) -> dict[str, Any]:
     part = trouble.partition
     return {
         "topic": trouble.topic,

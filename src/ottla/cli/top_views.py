@@ -10,10 +10,22 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.cli.cluster_views import OFFLINE, UNDER_REPLICATED, controller_of, counts, leader_skew, troubles
+from ottla.cli.cluster_views import (
+    OFFLINE,
+    UNDER_REPLICATED,
+    Trouble,
+    controller_of,
+    counts,
+    leader_skew,
+    trouble_json,
+    trouble_table,
+    troubles,
+)
 from ottla.cli.output import Column, Table, size_text
 from ottla.cli.top_looks import GroupLook, Look
 
+SHOWN_TROUBLES = 5
+"""Partitions in trouble that are named; 'ottla cluster status' names more."""
 _FINE = frozenset({"up", "Stable"})
 
 
@@ -59,11 +71,14 @@ class Frame(NamedTuple):
     controller: int
     seconds: float
     skew: float
-    under_replicated: int
-    offline: int
+    troubles: tuple[Trouble, ...]
     topics: tuple[TopicFigures, ...]
     brokers: tuple[BrokerFigures, ...]
     groups: tuple[GroupFigures, ...]
+
+    def troubled(self, kind: str) -> int:
+        """How many partitions that is wrong with."""
+        return sum(kind in trouble.kinds for trouble in self.troubles)
 
 
 def frame(before: Look, after: Look, *, internal: bool) -> Frame:
@@ -77,15 +92,13 @@ def frame(before: Look, after: Look, *, internal: bool) -> Frame:
         for part in topic.partitions
     }
     grown = _grown(_led_sizes(before.sizes, leaders), _led_sizes(after.sizes, leaders))
-    found = list(troubles(after.status))
     rates = _Rates(written, grown, read, seconds)
     return Frame(
         after.status.state.cluster_id,
         controller_of(after.status),
         seconds,
         leader_skew(after.status),
-        sum(UNDER_REPLICATED in trouble.kinds for trouble in found),
-        sum(OFFLINE in trouble.kinds for trouble in found),
+        tuple(troubles(after.status)),
         tuple(sorted(_topics(after, rates, leaders, internal), key=lambda each: (-each.records_in, -each.size, each))),
         tuple(_brokers(after, rates, leaders)),
         tuple(sorted(_groups(before, after, seconds), key=lambda each: (-each.lag, each.name))),
@@ -187,8 +200,7 @@ def heading(shown: Frame) -> str:
     """The line above the tables."""
     records = sum(broker.records_in for broker in shown.brokers)
     volume = sum(broker.bytes_in for broker in shown.brokers)
-    kinds = ((shown.offline, OFFLINE), (shown.under_replicated, UNDER_REPLICATED))
-    trouble = [f"{number} {kind}" for number, kind in kinds if number]
+    trouble = [f"{number} {kind}" for kind in (OFFLINE, UNDER_REPLICATED) if (number := shown.troubled(kind))]
     return (
         f"cluster {shown.cluster_id}  controller {shown.controller if shown.controller >= 0 else 'none'}  "
         f"brokers {sum(not broker.fenced for broker in shown.brokers)}/{len(shown.brokers)}  "
@@ -198,8 +210,9 @@ def heading(shown: Frame) -> str:
 
 
 def tables(shown: Frame, most: int) -> list[Table]:
-    """Those that have something in them; of topics and groups so many rows at most."""
-    every = (brokers_table(shown), topics_table(shown, most), groups_table(shown, most))
+    """Those that have something in them; so many rows at most, and of partitions in trouble a few."""
+    trouble = trouble_table(shown.troubles, min(most, SHOWN_TROUBLES))
+    every = (brokers_table(shown), trouble, topics_table(shown, most), groups_table(shown, most))
     return [table for table in every if table.rows]
 
 
@@ -207,6 +220,8 @@ def rows_that_fit(shown: Frame, height: int) -> int:
     """How many topics and groups each a screen of so many lines has room for, beside the brokers."""
     heading_lines, table_lines, more_lines = 4, 4, 1
     left = height - heading_lines - (len(shown.brokers) + table_lines)
+    if shown.troubles:
+        left -= min(len(shown.troubles), SHOWN_TROUBLES) + table_lines + more_lines
     tables_left = 2 if shown.groups else 1
     return max(1, left // tables_left - table_lines - more_lines)
 
@@ -298,8 +313,9 @@ def frame_json(shown: Frame) -> dict[str, Any]:
         "controller": shown.controller if shown.controller >= 0 else None,
         "seconds": round(shown.seconds, 3),
         "leader_skew": round(shown.skew, 4),
-        "under_replicated": shown.under_replicated,
-        "offline": shown.offline,
+        "under_replicated": shown.troubled(UNDER_REPLICATED),
+        "offline": shown.troubled(OFFLINE),
+        "troubles": [{"kind": trouble.kinds[0], **trouble_json(trouble)} for trouble in shown.troubles],
         "brokers": [_rounded(broker._asdict()) for broker in shown.brokers],
         "topics": [_rounded(topic._asdict()) for topic in shown.topics],
         "groups": [_rounded(group._asdict()) for group in shown.groups],

@@ -7,6 +7,7 @@ from ottla.cli.cluster_views import (
     status_json,
     summary,
     trouble_table,
+    troubles,
 )
 from ottla.cli.output import plain
 from ottla.cli.quorum_views import quorum_table
@@ -45,7 +46,7 @@ def test_a_summary_counts_trouble_and_names_the_quorums_leader_as_the_controller
 def test_a_cluster_without_trouble_and_without_quorum_says_so() -> None:
     assert "partitions   1: all in sync\n" in summary(HEALTHY)
     assert "controller   1\n" in summary(HEALTHY)
-    assert trouble_table(HEALTHY).rows == []
+    assert trouble_table(troubles(HEALTHY)).rows == []
 
 
 def test_brokers_show_what_they_carry_and_whether_they_take_part() -> None:
@@ -67,7 +68,7 @@ def test_the_quorum_shows_its_leader_and_how_far_the_others_are_behind() -> None
 
 
 def test_trouble_is_shown_worst_first() -> None:
-    assert [row[1:4] for row in trouble_table(STATUS).rows] == [
+    assert [row[1:4] for row in trouble_table(troubles(STATUS)).rows] == [
         ["3", "offline", "none"],
         ["2", "under min in-sync", "1"],
         ["1", "under-replicated", "1"],
@@ -76,7 +77,7 @@ def test_trouble_is_shown_worst_first() -> None:
 
 def test_much_trouble_is_cut_short_and_counted() -> None:
     many = Topic("t", bytes(16), False, tuple(DARK._replace(number=number) for number in range(25)))
-    rows = trouble_table(STATUS._replace(topics=[many])).rows
+    rows = trouble_table(troubles(STATUS._replace(topics=[many]))).rows
     assert len(rows) == 21
     assert rows[-1][0] == "… and 5 more"
 

@@ -80,16 +80,26 @@ def test_tables_show_the_busiest_and_say_how_many_are_left_out() -> None:
     assert [topic.name for topic in shown.topics] == ["t", "__own"]
     assert plain(topics_table(shown, 1)).splitlines()[-1] == "… and 1 more"
     assert plain(brokers_table(shown)).splitlines()[2].split()[2] == "fenced"
-    assert len(tables(shown, 5)) == 3
-    assert len(tables(shown._replace(groups=()), 5)) == 2
+    assert len(tables(shown, 5)) == 4
+    assert len(tables(shown._replace(groups=()), 5)) == 3
+    assert len(tables(shown._replace(groups=(), troubles=()), 5)) == 2
+
+
+def test_partitions_in_trouble_are_named() -> None:
+    _, trouble, *_ = tables(frame(BEFORE, AFTER, internal=False), 5)
+    assert [line.split()[:3] for line in plain(trouble).splitlines()[1:]] == [
+        ["t", "1", "offline"],
+        ["t", "0", "under-replicated"],
+    ]
 
 
 def test_a_screen_shows_as_many_rows_as_it_has_room_for() -> None:
     shown = frame(BEFORE, AFTER, internal=True)
     crowded = shown._replace(topics=shown.topics * 50, groups=shown.groups * 50)
-    for height in (24, 40, 60):
-        rows = rows_that_fit(crowded, height)
-        drawn = sum(len(plain(table).splitlines()) + 3 for table in tables(crowded, rows))
+    quiet = crowded._replace(troubles=())
+    for height, each in ((24, quiet), (40, quiet), (40, crowded), (60, crowded)):
+        rows = rows_that_fit(each, height)
+        drawn = sum(len(plain(table).splitlines()) + 3 for table in tables(each, rows))
         assert height - 8 < drawn + 2 <= height
     assert rows_that_fit(crowded._replace(groups=()), 40) > rows_that_fit(crowded, 40)
     assert rows_that_fit(crowded, 5) == 1
@@ -98,5 +108,6 @@ def test_a_screen_shows_as_many_rows_as_it_has_room_for() -> None:
 def test_programs_get_all_of_it() -> None:
     document = frame_json(frame(BEFORE, AFTER, internal=True))
     assert document["under_replicated"] == 1
+    assert [row["partition"] for row in document["troubles"]] == [0, 1]
     assert [group["name"] for group in document["groups"]] == ["g", "new"]
     assert document["brokers"][0]["records_in"] == 100.0
