@@ -5,8 +5,6 @@ Owns the servers' settings files, processes and data. Every wait has a deadline 
 
 from __future__ import annotations
 
-import fcntl
-import os
 import signal
 import socket
 import subprocess
@@ -18,44 +16,24 @@ from typing import Any, Self
 
 from kazoo.client import KazooClient
 
-from support.debian import program
+from support.debian import REPOSITORY, program
 from support.processes import free_port, until
 
 HOST = "127.0.0.1"
-VERSION = "3.9.3"
+SCRIPT = REPOSITORY / "scripts" / "real-zookeeper"
 START_SECONDS = 60.0
 TICK_MS = 200
 """A short tick allows short sessions (from two ticks on), so that tests take seconds."""
-
-POM = f"""<project><modelVersion>4.0.0</modelVersion>
-<groupId>ottla</groupId><artifactId>real-zookeeper</artifactId><version>1</version><dependencies>
-<dependency><groupId>org.apache.zookeeper</groupId><artifactId>zookeeper</artifactId><version>{VERSION}</version></dependency>
-<dependency><groupId>io.dropwizard.metrics</groupId><artifactId>metrics-core</artifactId><version>4.1.12.1</version></dependency>
-<dependency><groupId>org.xerial.snappy</groupId><artifactId>snappy-java</artifactId><version>1.1.10.5</version></dependency>
-<dependency><groupId>commons-cli</groupId><artifactId>commons-cli</artifactId><version>1.5.0</version></dependency>
-<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
-</dependencies></project>
-"""
 
 
 @cache
 def libraries() -> Path:
     """The folder of ZooKeeper's jars; fetched by Maven the first time."""
-    program("java")
-    maven = program("mvn")
-    root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ottla" / f"zookeeper-{VERSION}"
-    root.mkdir(parents=True, exist_ok=True)
-    with (root / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs may start at the same moment
-        if not (root / "complete").exists():
-            (root / "pom.xml").write_text(POM)
-            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={root / 'libraries'}"]
-            answer = subprocess.run(
-                [maven, "-q", "-B", "-f", str(root / "pom.xml"), *goal], check=False, capture_output=True, text=True
-            )
-            assert answer.returncode == 0, f"ZooKeeper's jars could not be fetched:\n{answer.stdout}{answer.stderr}"
-            (root / "complete").touch()
-    return root / "libraries"
+    for needed in ("java", "mvn"):
+        program(needed)
+    answer = subprocess.run([str(SCRIPT)], check=False, capture_output=True, text=True)
+    assert answer.returncode == 0, f"ZooKeeper's jars could not be fetched:\n{answer.stderr}"
+    return Path(answer.stdout.strip())
 
 
 def java(main: str, *arguments: str) -> list[str]:
