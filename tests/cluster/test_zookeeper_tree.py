@@ -108,6 +108,9 @@ def test_a_broker_that_stops_leaves_the_tree_at_once_and_one_that_starts_is_in_i
 
 def test_an_operator_who_removes_the_controller_gets_another_epoch(cluster: ZooKeeperCluster) -> None:
     before = int(cluster.tree.get("/controller_epoch")[0])
+    asked = cluster.metadata(1)
+    assert asked is not None
+    assert asked["controller_id"] == cluster.controller(), "clients are told who it is"
     cluster.tree.delete("/controller")
     until(lambda: int(cluster.tree.get("/controller_epoch")[0]) > before, "another epoch", 60.0)
     cluster.create_topic("after-the-election")

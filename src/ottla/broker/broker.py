@@ -77,6 +77,8 @@ class Broker:
         self.controller = controller
         self.give_up = give_up
         """Called when nothing can be stored any more; the node then stops."""
+        self.controller_id: Callable[[], int] = lambda: node_id
+        """Whom clients are told to ask: any broker will do, for each passes a request on."""
         self.image: ClusterImage = controller.image
         self.take_dynamic_values(self.image)
         self.partitions = PartitionTable()

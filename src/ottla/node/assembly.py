@@ -169,7 +169,7 @@ class Assembly:
             channel = ControllerChannel(self.loader, self.quorum, links, self._controller)
         broker = Broker(self._platform, self.node_id, self.values, self.store, channel, self._give_up)
         if self._coordinated is not None:
-            self._coordinated.presence.when_lost(broker.lifecycle.hurry)
+            self._coordinated.attach(broker)
         await self._register(broker)
         # Only now is it certain that nothing is missing in the image: a log that it does not know is not wanted.
         await self._platform.loop.run_in_executor(self._platform.threads, self._load, self.loader.image)

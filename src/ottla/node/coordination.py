@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
-from ottla.broker.broker import Platform
+from ottla.broker.broker import Broker, Platform
 from ottla.broker.controller_channel import ControllerChannel, ControllerUnavailable
 from ottla.controller.controller import Controller
 from ottla.controller.image_loader import ImageLoader
@@ -57,6 +57,11 @@ class Coordinated(NamedTuple):
 
     def channel(self, links: Links) -> ControllerChannel:
         return SessionChannel(self.loader, self.node, links, self.controller, self.presence)
+
+    def attach(self, broker: Broker) -> None:
+        """A lost session is told with the next heartbeat, now; and clients are told who holds `/controller`."""
+        self.presence.when_lost(broker.lifecycle.hurry)
+        broker.controller_id = lambda: self.node.leader[0]
 
     async def leave(self) -> None:
         """The broker goes with notice."""

@@ -27,6 +27,7 @@ class Fall:
         self.image = image_led_by(1)
         self.loop = asyncio.get_running_loop()
         self.node_id = 2
+        self.controller_id = lambda: 2
         self.pullers = SimpleNamespace(just_lost=lambda: {1})
         self.publisher = self
         self._successor = successor

@@ -39,7 +39,7 @@ def handle(broker: "Broker", request: DescribeClusterRequest, context: Context) 
     listener = context.listener
     return DescribeClusterResponse(
         cluster_id=broker.image.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.controller_id(),
         brokers=[
             DescribeClusterBroker(
                 broker_id=each.id,

@@ -66,7 +66,7 @@ async def handle(broker: "Broker", request: MetadataRequest, context: Context) -
             for node, host, port, rack in broker.nodes(context.listener)
         ],
         cluster_id=image.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.controller_id(),
         topics=topics,
         cluster_authorized_operations=ALL_CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
