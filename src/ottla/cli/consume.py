@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from ottla.cli.record_places import BEGINNING, END
 from ottla.cli.record_types import NAMES_OF_TYPES, DataType, decoder
 from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, Bootstrap, Seconds, with_cluster
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ottla.cli.record_text import Printer
     from ottla.client.cluster import Cluster
 
-BEGINNING, END = "beginning", "end"
 RECORDS_AT_ONCE = 5000
 BYTES = {"key.deserializer": "bytes", "value.deserializer": "bytes"}
 """Records are printed from their bytes, whatever a profile's programs make of them."""

@@ -22,7 +22,6 @@ LINGER = 5
 """Milliseconds that a line waits for others to travel with."""
 CREATION_SECONDS = 5.0
 """How long a topic that the broker may create by itself is waited for."""
-STANDARD_INPUT = "-"
 BYTES = {"key.serializer": "bytes", "value.serializer": "bytes"}
 """Records are read as bytes, whatever a profile's programs make of theirs."""
 INPUT, RECORDS, DELIVERY = "What is read", "What is sent", "How it is sent"
@@ -211,7 +210,7 @@ def produce(
     from ottla.cli.input_lines import LineRules
     from ottla.cli.record_csv import CsvRules
     from ottla.cli.record_text import unescaped
-    from ottla.cli.sending import Job, Sending
+    from ottla.cli.sending import STANDARD_INPUT, Job, Sending
 
     if as_json + as_csv + raw > 1:
         raise typer.BadParameter("choose one of --json, --csv and --raw")

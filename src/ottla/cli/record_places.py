@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from ottla.client.offsets import EARLIEST, LATEST, READ_UNCOMMITTED, raise_errors
-
 if TYPE_CHECKING:
     from ottla.base.vocabulary import TopicPartition
     from ottla.client.admin.topics import TopicAdmin
@@ -29,6 +27,8 @@ class Where(NamedTuple):
 
 def parse_where(text: str, option: str) -> Where:
     """What an option says; a time without zone is local."""
+    from ottla.client.offsets import EARLIEST, LATEST
+
     if text == BEGINNING:
         return Where(moment=EARLIEST)
     if text == END:
@@ -73,13 +73,16 @@ async def resolve(
     where: Where,
     partitions: "Iterable[TopicPartition]",
     seconds: float,
-    isolation: int = READ_UNCOMMITTED,
+    isolation: int | None = None,
 ) -> "Mapping[TopicPartition, int]":
     """The offset that a place means in each partition, never beyond its end."""
+    from ottla.client.offsets import EARLIEST, LATEST, READ_UNCOMMITTED, raise_errors
+
     wanted = list(partitions)
+    level = READ_UNCOMMITTED if isolation is None else isolation
 
     async def at(moment: int) -> "dict[TopicPartition, int]":
-        found = await admin.offsets(dict.fromkeys(wanted, moment), seconds, isolation=isolation)
+        found = await admin.offsets(dict.fromkeys(wanted, moment), seconds, isolation=level)
         raise_errors(found)
         return {place: answer.offset for place, answer in found.items()}
 
