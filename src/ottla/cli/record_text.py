@@ -99,6 +99,8 @@ def format_printer(template: str, null: bytes) -> Printer:
             known = ", ".join(f"{{{field}}}" for field in (*_FIELDS, "header:NAME"))
             raise ValueError(f"{found[0]} is none of {known}")
     pieces += _literal(template[end:])
+    if not re.search(r"(?<!\\)\{", template):
+        raise ValueError(f"{template!r} shows nothing of a record; --json, --csv and --raw are formats by name")
     return lambda partition, records: b"".join(piece(partition, record) for record in records for piece in pieces)
 
 

@@ -40,6 +40,12 @@ def test_a_template_that_names_what_is_not_there_is_refused(template: str) -> No
         format_printer(template, b"")
 
 
+@pytest.mark.parametrize("template", ["json", r"\{key\}", ""])
+def test_a_template_that_shows_nothing_is_refused(template: str) -> None:
+    with pytest.raises(ValueError, match="shows nothing of a record; --json"):
+        format_printer(template, b"")
+
+
 def test_times_no_calendar_has_are_shown_as_numbers() -> None:
     assert time_text(-1) == "1969-12-31T23:59:59.999Z"
     assert time_text(2**62) == str(2**62)
