@@ -15,6 +15,10 @@ SHOWN_PARTITIONS = 8
 """Partitions of a member named in a table; programs get all of them."""
 
 
+FINE = frozenset({"Stable", "Empty", "-"})
+"""States of groups that need nobody's attention."""
+
+
 class DescribedGroup(NamedTuple):
     """A group, what it has committed, and where the partitions it reads end, as far as that was told."""
 
@@ -38,7 +42,7 @@ class Reading(NamedTuple):
 
 
 def list_table(groups: Sequence[ListedGroup], members: Mapping[str, int]) -> Table:
-    columns = [Column("GROUP"), Column("TYPE"), Column("PROTOCOL"), Column("STATE"), Column("MEMBERS", True)]
+    columns = [Column("GROUP"), Column("TYPE"), Column("PROTOCOL"), Column("STATE", good=FINE), Column("MEMBERS", True)]
     rows = [
         [
             group.group_id,

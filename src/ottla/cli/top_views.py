@@ -21,12 +21,12 @@ from ottla.cli.cluster_views import (
     trouble_table,
     troubles,
 )
+from ottla.cli.group_views import FINE
 from ottla.cli.output import Column, Table, size_text
 from ottla.cli.top_looks import GroupLook, Look
 
 SHOWN_TROUBLES = 5
 """Partitions in trouble that are named; 'ottla cluster status' names more."""
-_FINE = frozenset({"up", "Stable"})
 
 
 class TopicFigures(NamedTuple):
@@ -230,7 +230,7 @@ def brokers_table(shown: Frame) -> Table:
     columns = [
         Column("BROKER", True),
         Column("ADDRESS"),
-        Column("STATE", good=_FINE),
+        Column("STATE", good=frozenset({"up"})),
         Column("LEADS", True),
         Column("REPLICAS", True),
         Column("BEHIND", True),
@@ -287,7 +287,7 @@ def topics_table(shown: Frame, most: int) -> Table:
 def groups_table(shown: Frame, most: int) -> Table:
     columns = [
         Column("GROUP"),
-        Column("STATE"),
+        Column("STATE", good=FINE),
         Column("MEMBERS", True),
         Column("OUT/S", True),
         Column("LAG", True),
