@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ottla.client.blocking.background import Background, use
 from ottla.client.cluster import Cluster, ClusterSettings
-from ottla.client.errors import ConnectionFailed
+from ottla.client.errors import ConnectionFailed, DeadlineExceeded
 from ottla.client.settings import ClientKind, Settings, load
 from ottla.runtime.world import RealClock
 from ottla.spark.errors import Unreachable
@@ -57,6 +57,10 @@ class Session:
             return self._background.run(work)
         except ConnectionFailed as problem:
             raise Unreachable(problem.address, problem.reason) from None
+        except DeadlineExceeded as problem:
+            if self.cluster.brokers:
+                raise
+            raise Unreachable(", ".join(map(str, self.settings.addresses())), str(problem)) from None
 
     def begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Let it run while the caller does something else."""

@@ -29,6 +29,7 @@ from ottla.wire.schema import LATEST
 
 PORTION_ROWS = 64 * 1024
 PORTION_BYTES = 4 * 1024 * 1024
+_CREATION_SECONDS = 10.0
 _LAST_WITH_NAMES = 12
 """From the next version on Produce names topics by id."""
 
@@ -97,7 +98,7 @@ class RowWriter:
         cluster = self._session.cluster
         if name not in self._sequences:
             cluster.forget(name)  # sessions outlive tasks, and topics grow
-        topic = cluster.topics.get(name) or self._session.run(cluster.topic(name, self._session.deadline()))
+        topic = cluster.topics.get(name) or self._session.run(self._topic(name))
         sequences = self._sequences[name]
         producer = None
         if self._identity is not None:
@@ -119,6 +120,16 @@ class RowWriter:
         return led[turn:] + led[:turn]
 
     # --- on the loop --------------------------------------------------------------------------------------------------
+
+    async def _topic(self, name: str) -> Topic:
+        """A topic that is missing is made by brokers that may, as for every producer; others get little time."""
+        session = self._session
+        try:
+            return await session.cluster.topic(name, session.deadline())
+        except BrokerError as problem:
+            if problem.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+        return await session.cluster.topic(name, session.cluster.deadline(_CREATION_SECONDS), create=True)
 
     async def _deliver(self, parcels: list[Parcel]) -> None:
         """All parcels, in rounds of one a partition."""
