@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.brokers import Broker
-from support.pipelines import Sent, committed, make_topics, run_once, send, values
+from support.pipelines import Sent, committed, make_topics, run_of, run_once, send, values
 from support.processes import until
 
 if TYPE_CHECKING:
@@ -277,6 +278,60 @@ def test_a_pipeline_in_python_is_planned_and_checked(tmp_path: Path, inside: Run
     ]
     assert code == 0
     assert inside("check", str(file)) == (0, f"{file} is fine: 2 sources and tables, 1 sinks\n")
+
+
+SLOW_STEP = """
+import threading
+from pathlib import Path
+
+
+def wait_for_a_sign(frame):
+    place = Path(__file__).parent
+
+    def work(batches):
+        for batch in batches:
+            (place / "begun").touch()
+            pause = threading.Event()
+            for _ in range(2400):
+                if (place / "go").exists():
+                    break
+                pause.wait(0.1)
+            yield batch
+
+    return frame.mapInArrow(work, frame.schema)
+"""
+
+SLOW = """
+name: slow
+sources:
+  lines: {topic: "${TOPIC}", select: [value]}
+steps:
+  slowly: {from: lines, python: "slow_step_of_pipeline:wait_for_a_sign"}
+sinks:
+  out: {from: slowly, parquet: "${FILES}"}
+"""
+
+
+def test_a_stop_lets_the_batch_that_runs_come_to_its_end(
+    spark: SparkSession, broker: Broker, tmp_path: Path, topic: str
+) -> None:
+    servers = f"{broker.host}:{broker.port}"
+    make_topics(servers, [topic])
+    (tmp_path / "slow_step_of_pipeline.py").write_text(SLOW_STEP)
+    file = tmp_path / "slow.yaml"
+    file.write_text(SLOW)
+    send(servers, [Sent(topic, b"k", b"v", 1)])
+    given = {"TOPIC": topic, "FILES": str(tmp_path / "files")}
+    run = run_of(spark, file, servers, tmp_path / "checkpoint", once=False, **given)
+    with ThreadPoolExecutor(1) as threads:
+        ended = threads.submit(run.run)
+        try:
+            until(lambda: (tmp_path / "begun").exists() or ended.done(), "the first batch", 240)
+        finally:
+            run.stop()
+            (tmp_path / "go").touch()
+        assert ended.result(240) == "stopped"
+    assert [bytes(row.value) for row in spark.read.parquet(str(tmp_path / "files")).collect()] == [b"v"]
 
 
 FRAGILE = """

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ottla.records.record import ConsumedRecord
+    from ottla.spark.pipelines.running import Run
 
 
 class Sent(NamedTuple):
@@ -67,8 +68,8 @@ def headers_of(record: ConsumedRecord) -> dict[str, str]:
     return {name: (value or b"").decode() for name, value in record.headers}
 
 
-def run_once(spark: SparkSession, file: Path, bootstrap: str, checkpoint: Path, **variables: str) -> str:
-    """Run a file's pipeline over what is there."""
+def run_of(spark: SparkSession, file: Path, bootstrap: str, checkpoint: Path, *, once: bool, **variables: str) -> Run:
+    """A file's pipeline, ready to run."""
     from ottla.spark.pipelines.building import build
     from ottla.spark.pipelines.files import load_pipeline
     from ottla.spark.pipelines.running import Order, Run
@@ -77,4 +78,9 @@ def run_once(spark: SparkSession, file: Path, bootstrap: str, checkpoint: Path, 
     frame = described.frame._replace(client={"bootstrap.servers": bootstrap})
     pipeline = build(spark, described._replace(frame=frame))
     assert pipeline.check() == []
-    return Run(pipeline, Order(str(file), str(checkpoint), True, ""), lambda line: None).run()
+    return Run(pipeline, Order(str(file), str(checkpoint), once, ""), lambda line: None)
+
+
+def run_once(spark: SparkSession, file: Path, bootstrap: str, checkpoint: Path, **variables: str) -> str:
+    """Run a file's pipeline over what is there."""
+    return run_of(spark, file, bootstrap, checkpoint, once=True, **variables).run()

@@ -313,7 +313,12 @@ def _advice(described: "Definition | Program") -> list[str]:
 def _missing(client: Mapping[str, str], topics: list[str], seconds: float) -> list[str]:
     from ottla.spark.pipelines.registry import missing_topics
 
-    return missing_topics(client, sorted(set(topics)), seconds)
+    return missing_topics(_hurried(client, seconds), sorted(set(topics)), seconds)
+
+
+def _hurried(client: Mapping[str, str], seconds: float) -> dict[str, str]:
+    """For a command that somebody waits for."""
+    return {**client, "default.api.timeout.ms": str(int(seconds * 1000))}
 
 
 def _asking(client: Mapping[str, str], work: Any) -> Any:
@@ -330,7 +335,7 @@ def _asking(client: Mapping[str, str], work: Any) -> Any:
 def _board(client: Mapping[str, str], seconds: float) -> Any:
     from ottla.spark.pipelines.registry import Board
 
-    return _asking(client, lambda: Board(client, seconds))
+    return _asking(client, lambda: Board(_hurried(client, seconds), seconds))
 
 
 def _unknown(name: str) -> str:

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -169,10 +169,10 @@ def _check_free(wanted: Wanted, place: Place) -> None:
     advice = f"stop it with 'ottla pipeline stop {wanted.name}', or give this one another name"
     if mine is not None and mine["pid"] != os.getpid():
         raise Failure(f"pipeline {wanted.name} runs already, in process {mine['pid']}; {advice}")
-    client = wanted.described.frame.client
+    client = {**wanted.described.frame.client, "default.api.timeout.ms": str(int(wanted.seconds * 1000))}
     try:
         if isinstance(wanted.described, Definition):
-            _check_topics(wanted)
+            _check_topics(client, wanted.described, wanted.seconds)
         with Board(client, wanted.seconds) as board:
             found = board.pipelines().get(wanted.name)
     except ClientError as problem:
@@ -183,14 +183,9 @@ def _check_free(wanted: Wanted, place: Place) -> None:
         raise Failure(f"pipeline {wanted.name} runs already, on {found['host']}; {advice}")
 
 
-def _check_topics(wanted: Wanted) -> None:
-    assert isinstance(wanted.described, Definition)
-    names = [
-        name.strip()
-        for source in wanted.described.sources
-        if not source.option("subscribePattern")
-        for name in source.topics.split(",")
-    ]
-    missing = missing_topics(wanted.described.frame.client, sorted(set(names)), wanted.seconds)
+def _check_topics(client: Mapping[str, str], definition: Definition, seconds: float) -> None:
+    named = [source for source in definition.sources if not source.option("subscribePattern")]
+    names = {name.strip() for source in named for name in source.topics.split(",")}
+    missing = missing_topics(client, sorted(names), seconds)
     if missing:
         raise Failure(f"topic {missing[0]!r} does not exist; 'ottla topic create {missing[0]}' makes it")
