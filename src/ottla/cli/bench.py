@@ -85,7 +85,7 @@ def producer(
     ottla bench producer load -n 1000000 -s 1024 -z lz4 --set linger.ms=5
     ottla bench producer load --throughput 5000 --acks 1 --json
     """
-    from ottla.cli.bench_loads import Load, produce, random_values
+    from ottla.cli.bench_loads import Load, ProducerRun, random_values
     from ottla.cli.topic import parse_settings
     from ottla.client.settings import PRODUCER
 
@@ -103,12 +103,15 @@ def producer(
     load = Load(topic, records, values, throughput, length, interval)
     _create(topic, bootstrap, seconds)
     configuration = client_settings(PRODUCER, bootstrap, given, _usual(given))
-    sent, ended, metrics = run_client(bootstrap, produce(configuration, load, _teller(as_json)))
-    shown = metrics if print_metrics else {}
-    if as_json:
-        show_json({**sent.document(ended), **_as_document(shown)})
-    else:
-        say(sent.line(ended) + "\n" + metric_lines(shown))
+    run = ProducerRun(configuration, load, _teller(as_json))
+    try:
+        run_client(bootstrap, run.work())
+    finally:  # also after Ctrl-C: what was measured until then
+        shown = run.metrics if print_metrics else {}
+        if run.sent is not None and as_json:
+            show_json({**run.sent.document(run.ended), **_as_document(shown)})
+        elif run.sent is not None:
+            say(run.sent.line(run.ended) + "\n" + metric_lines(shown))
 
 
 @app.command()
@@ -145,7 +148,7 @@ def consumer(
     ottla bench consumer load -n 1000000 --group perf --show-detailed-stats --reporting-interval 1
     """
     from ottla.cli.bench_figures import CONSUMER_HEADER, DETAILED_HEADER
-    from ottla.cli.bench_loads import Reading, consume
+    from ottla.cli.bench_loads import ConsumerRun, Reading
     from ottla.cli.topic import parse_settings
     from ottla.client.settings import CONSUMER
 
@@ -161,14 +164,17 @@ def consumer(
     if not hide_header and not as_json:
         say((DETAILED_HEADER if detailed else CONSUMER_HEADER) + "\n")
     tell = _teller(as_json or not detailed)
-    read, metrics = run_client(bootstrap, consume(configuration, Reading(topic, records, idle, interval), tell))
-    shown = metrics if print_metrics else {}
-    if as_json:
-        show_json({**read.document(), **_as_document(shown)})
-    else:
-        say(("" if detailed else read.line() + "\n") + metric_lines(shown))
-    if read.records < records:
-        print(f"ottla: nothing came for {idle:g} s after {read.records:,} of {records:,} records; "
+    run = ConsumerRun(configuration, Reading(topic, records, idle, interval), tell)
+    try:
+        run_client(bootstrap, run.work())
+    finally:
+        shown = run.metrics if print_metrics else {}
+        if run.read is not None and as_json:
+            show_json({**run.read.document(), **_as_document(shown)})
+        elif run.read is not None:
+            say(("" if detailed else run.read.line() + "\n") + metric_lines(shown))
+    if run.read is not None and run.read.records < records:
+        print(f"ottla: nothing came for {idle:g} s after {run.read.records:,} of {records:,} records; "
               "--idle waits longer", file=sys.stderr)  # fmt: skip
 
 
@@ -191,7 +197,8 @@ def latency(
     ottla bench latency ping
     ottla bench latency ping -n 1000 --acks 1 --json
     """
-    from ottla.cli.bench_loads import random_values, travel
+    from ottla.cli.bench_figures import Travelled
+    from ottla.cli.bench_loads import Trip, random_values, travel
     from ottla.cli.topic import parse_settings
     from ottla.client.settings import CONSUMER, PRODUCER
 
@@ -206,12 +213,14 @@ def latency(
     producing = client_settings(PRODUCER, bootstrap, {"acks": acks.value, **of_producer}, {"linger.ms": 0})
     consuming = client_settings(CONSUMER, bootstrap, of_consumer)
     _create(topic, bootstrap, seconds)
-    value = random_values(record_size)[0]
-    found = run_client(bootstrap, travel(producing, consuming, topic, records, value, _teller(as_json)))
-    if as_json:
-        show_json(found.document())
-    else:
-        say(found.lines())
+    trip, travelled = Trip(topic, records, random_values(record_size)[0]), Travelled()
+    try:
+        run_client(bootstrap, travel(producing, consuming, trip, travelled, _teller(as_json)))
+    finally:
+        if travelled.records and as_json:
+            show_json(travelled.document())
+        elif travelled.records:
+            say(travelled.lines())
 
 
 def metric_lines(metrics: "Mapping[str, float]") -> str:

@@ -135,6 +135,16 @@ class Consumed(NamedTuple):
     def _fetching(self) -> float:
         return max(self._elapsed - self.joining, 1e-9)
 
+    def since(self, before: "Consumed") -> "Consumed":
+        """What came after an earlier moment of the same run."""
+        return Consumed(
+            before.ended,
+            self.ended,
+            self.records - before.records,
+            self.bytes - before.bytes,
+            self.joining - before.joining,
+        )
+
     def line(self) -> str:
         """The row under `CONSUMER_HEADER`."""
         return f"{_moment(self.started)}, {_moment(self.ended)}, {self._figures(self.bytes, self.records)}"
@@ -174,6 +184,10 @@ class Travelled:
     def record(self, latency: float, size: int) -> None:
         self._whole.record(latency, size)
         self._latencies.append(latency)
+
+    @property
+    def records(self) -> int:
+        return self._whole.records
 
     def lines(self) -> str:
         """What Kafka's tool prints at the end, with the fractions of milliseconds left in, and the longest."""

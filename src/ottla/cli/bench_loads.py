@@ -21,7 +21,6 @@ from ottla.client.producer.record import Placed
 from ottla.runtime.world import RealClock
 
 Tell = Callable[[str], None]
-Metrics = Mapping[str, float]
 DIFFERENT_VALUES = 1000
 """Random values that are made before the clock starts and sent again and again."""
 POLL_SECONDS = 0.1
@@ -54,35 +53,38 @@ def _values(load: Load) -> Iterator[bytes]:
     return (str(number).encode() for number in range(load.records))
 
 
-async def produce(settings: Mapping[str, object], load: Load, tell: Tell) -> tuple[Sent, float, Metrics]:
-    """Send the load; the figures, the moment it had arrived, and what the client says of itself."""
-    clock = RealClock()
-    async with Producer(settings) as producer:
-        await producer.partitions_for(load.topic)
-        if load.transaction_seconds:
-            await producer.init_transactions()
-        sent = Sent(clock.monotonic())
-        run = _Producing(producer, load, sent, tell)
-        await run.send_all()
-        await producer.flush()
-        run.raise_failure()
-        return sent, clock.monotonic(), producer.metrics()
+class ProducerRun:
+    """One run of a producer's load; what was measured is there also when it ended early."""
 
-
-class _Producing:
-    """One run of the producer's load."""
-
-    def __init__(self, producer: Producer, load: Load, sent: Sent, tell: Tell) -> None:
-        self._producer = producer
+    def __init__(self, settings: Mapping[str, object], load: Load, tell: Tell) -> None:
+        self.sent: Sent | None = None
+        """None: nothing was sent yet."""
+        self.ended = 0.0
+        self.metrics: Mapping[str, float] = {}
+        """What the client says of itself."""
+        self._settings = settings
         self._load = load
-        self._sent = sent
         self._tell = tell
         self._now = RealClock().monotonic
         self._failure: ClientError | None = None
 
-    async def send_all(self) -> None:
-        producer, load, sent, now = self._producer, self._load, self._sent, self._now
-        put, settled, topic = producer.put, self._settled, load.topic
+    async def work(self) -> None:
+        async with Producer(self._settings) as producer:
+            await producer.partitions_for(self._load.topic)
+            if self._load.transaction_seconds:
+                await producer.init_transactions()
+            self.sent = Sent(self._now())
+            try:
+                await self._send_all(producer, self.sent)
+                await producer.flush()
+                self._raise_failure()
+            finally:
+                self.ended = self._now()
+                self.metrics = producer.metrics()
+
+    async def _send_all(self, producer: Producer, sent: Sent) -> None:
+        load, now = self._load, self._now
+        put, settled, topic = producer.put, partial(self._settled, sent), load.topic
         started = report_at = transaction_at = now()
         report_at += load.report_seconds
         pace = 1 / load.throughput if load.throughput > 0 else 0.0
@@ -99,20 +101,20 @@ class _Producing:
             if begun >= report_at:
                 self._tell(sent.turn(begun))
                 report_at = begun + load.report_seconds
-                self.raise_failure()
+                self._raise_failure()
             if pace and (ahead := started + number * pace - now()) > 0:
                 await asyncio.sleep(ahead)
         if opened:
             await producer.commit_transaction()
 
-    def _settled(self, begun: float, size: int, placed: Placed | None, failure: ClientError | None) -> None:
+    def _settled(self, sent: Sent, begun: float, size: int, placed: Placed | None, failure: ClientError | None) -> None:
         if failure is None:
-            self._sent.record(self._now() - begun, size)
+            sent.record(self._now() - begun, size)
         else:
-            self._sent.failed += 1
+            sent.failed += 1
             self._failure = self._failure or failure
 
-    def raise_failure(self) -> None:
+    def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
 
@@ -145,45 +147,73 @@ class _Joining:
         self._since = self._now()
 
 
-async def consume(settings: Mapping[str, object], reading: Reading, tell: Tell) -> tuple[Consumed, Metrics]:
-    """Read so many records, or until nothing comes any more; `tell` gets a line every few seconds."""
-    clock = RealClock()
-    async with Consumer(settings) as consumer:
-        joining = _Joining()
-        consumer.subscribe(reading.topic, joining if settings.get("group.id") else None)
-        started = clock.now_ms() / 1000
-        begun = last = reported = clock.monotonic()
-        records = size = told_records = told_size = 0
-        told_joining = 0.0
-        while records < reading.records:
-            found = await consumer.poll(POLL_SECONDS, reading.records - records)
-            now = clock.monotonic()
+class ConsumerRun:
+    """One run of a consumer: so many records, or until nothing comes any more."""
+
+    def __init__(self, settings: Mapping[str, object], reading: Reading, tell: Tell) -> None:
+        self.read: Consumed | None = None
+        """None: nothing was asked for yet."""
+        self.metrics: Mapping[str, float] = {}
+        """What the client says of itself."""
+        self._settings = settings
+        self._reading = reading
+        self._tell = tell
+        self._joining = _Joining()
+        self._records = 0
+        self._bytes = 0
+
+    async def work(self) -> None:
+        """Reads; a line is told every few seconds."""
+        clock = RealClock()
+        async with Consumer(self._settings) as consumer:
+            self._joining = _Joining()
+            consumer.subscribe(self._reading.topic, self._joining if self._settings.get("group.id") else None)
+            started, begun = clock.now_ms() / 1000, clock.monotonic()
+            last = begun
+            try:
+                last = await self._read_all(consumer, started)
+            finally:
+                # Who gave up has waited for nothing at the end.
+                ended = last if begun < last else clock.monotonic()
+                moment = started + ended - begun
+                self.read = Consumed(started, moment, self._records, self._bytes, self._joining.seconds)
+                self.metrics = consumer.metrics()
+
+    async def _read_all(self, consumer: Consumer, started: float) -> float:
+        """When the last record came."""
+        reading, joining, now = self._reading, self._joining, RealClock().monotonic
+        begun = last = reported = now()
+        told = Consumed(started, started, 0, 0)
+        while self._records < reading.records:
+            found = await consumer.poll(POLL_SECONDS, reading.records - self._records)
+            moment = now()
             if found:
-                last = now
-                records += len(found)
-                size += sum(len(each.value or b"") + len(each.key or b"") for each in found)
-            elif now - last > reading.idle_seconds:
+                last = moment
+                self._records += len(found)
+                self._bytes += sum(len(each.value or b"") + len(each.key or b"") for each in found)
+            elif moment - last > reading.idle_seconds:
                 break
-            if now - reported >= reading.report_seconds:
-                moment = started + now - begun
-                part = Consumed(
-                    moment - (now - reported), moment, records - told_records, size - told_size,
-                    joining.seconds - told_joining,
-                )  # fmt: skip
-                tell(part.detailed_line(records, size))
-                reported, told_records, told_size, told_joining = now, records, size, joining.seconds
-        # Who gave up has waited for nothing at the end.
-        ended = last if records < reading.records else clock.monotonic()
-        whole = Consumed(started, started + ended - begun, records, size, joining.seconds)
-        return whole, consumer.metrics()
+            if moment - reported >= reading.report_seconds:
+                whole = Consumed(started, started + moment - begun, self._records, self._bytes, joining.seconds)
+                self._tell(whole.since(told).detailed_line(whole.records, whole.bytes))
+                reported, told = moment, whole
+        return last
+
+
+class Trip(NamedTuple):
+    """What is sent one record after the other."""
+
+    topic: str
+    records: int
+    value: bytes
 
 
 async def travel(
-    producing: Mapping[str, object], consuming: Mapping[str, object], topic: str, records: int, value: bytes, tell: Tell
-) -> Travelled:
+    producing: Mapping[str, object], consuming: Mapping[str, object], trip: Trip, travelled: Travelled, tell: Tell
+) -> None:
     """Send one record after the other, each when the one before was read, and time their way."""
     now = RealClock().monotonic
-    travelled = Travelled()
+    topic, records, value = trip
     async with Producer(producing) as producer, Consumer(consuming) as consumer:
         partitions = [TopicPartition(topic, part.number) for part in await producer.partitions_for(topic)]
         consumer.assign(partitions)
@@ -201,4 +231,3 @@ async def travel(
             travelled.record(latency, len(value))
             if number % 1000 == 0:
                 tell(f"{number}\t{1000 * latency}")
-    return travelled

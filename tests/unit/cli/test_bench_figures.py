@@ -51,6 +51,8 @@ def test_a_consumers_row_stands_under_kafkas_heading() -> None:
     assert len(cells) == len(CONSUMER_HEADER.split(", ")) == len(DETAILED_HEADER.split(", "))
     assert cells[2:] == ["8.0000", "2.0000", "2000", "500.0000", "2000", "2000", "4.0000", "1000.0000"]
     assert read.document()["fetch_records_per_second"] == 1000.0
+    later = Consumed(1000.0, 1006.0, 2_600, 9 * 1024 * 1024, joining=2.5).since(read)
+    assert later == (1004.0, 1006.0, 600, 1024 * 1024, 0.5)
     assert read.detailed_line(5_000, 16 * 1024 * 1024).split(", ")[1:5] == ["0", "16.0000", "2.0000", "5000"]
 
 
