@@ -160,7 +160,7 @@ class Pages:
         life = self._cluster._node(number).life
         assert life is not None
         scrape = self._scrapes.setdefault(life, Scrape(life.assembly, self._cluster._around.time))
-        return Page.of(life.do(scrape.page()).result(60))
+        return Page.of(life.do(scrape.page()).result(60).decode())
 
     def sum(self, name: str, **labels: object) -> float:
         """Over all nodes that run."""

@@ -31,7 +31,7 @@ class Reply(NamedTuple):
     """What is answered."""
 
     status: int
-    text: str
+    body: str | bytes
     kind: str = "text/plain; charset=utf-8"
 
 
@@ -123,7 +123,7 @@ class _Asking(asyncio.Protocol):
                 except Exception:
                     logger.exception("%s could not be answered", path)
                     reply = Reply(500, "this could not be answered; the log of the node says why\n")
-        body = reply.text.encode()
+        body = reply.body.encode() if isinstance(reply.body, str) else reply.body
         lines = [
             f"HTTP/1.1 {reply.status} {_REASONS[reply.status]}",
             f"Content-Type: {reply.kind}",

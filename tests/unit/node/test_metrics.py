@@ -27,7 +27,7 @@ _LABEL = re.compile(r"([a-z_]+)\s*(?:=~|!~|!=|=)")
 
 def parsed(page: Page) -> dict[str, Any]:
     """What Prometheus' own parser makes of it, by name."""
-    return {family.name: family for family in text_string_to_metric_families(page.text())}
+    return {family.name: family for family in text_string_to_metric_families(page.text().decode())}
 
 
 # --- the form ---

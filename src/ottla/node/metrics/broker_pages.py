@@ -108,6 +108,18 @@ def write_topics(page: Page, broker: Broker, messages_out: MessagesOut) -> Itera
     page.number(all_families.REPLICATION_OUT, traffic.replication_bytes_out)
 
 
+_COUNTS = (
+    all_families.PARTITION_COUNT,
+    all_families.LEADER_COUNT,
+    all_families.OFFLINE_REPLICAS,
+    all_families.UNDER_REPLICATED,
+    all_families.UNDER_MIN_ISR,
+    all_families.AT_MIN_ISR,
+    all_families.REASSIGNING,
+    all_families.PRODUCER_IDS,
+)
+
+
 # --- partitions ------------------------------------------------------------------------------------------------------
 
 
@@ -124,23 +136,25 @@ def _at_min(partition: Partition) -> bool:
 
 
 def write_replicas(page: Page, broker: Broker, partitions: list[Partition]) -> Iterator[None]:
-    led = [partition for partition in partitions if partition.leads]
+    counts = dict.fromkeys(_COUNTS, 0)
     topics = broker.image.topics
-    counts: list[tuple[Family, Number]] = [
-        (all_families.PARTITION_COUNT, len(partitions)),
-        (all_families.LEADER_COUNT, len(led)),
-        (all_families.OFFLINE_REPLICAS, sum(1 for each in partitions if each.log is None)),
-        (all_families.UNDER_REPLICATED, sum(map(_under_replicated, led))),
-        (all_families.UNDER_MIN_ISR, sum(not each.enough_in_sync for each in led)),
-        (all_families.AT_MIN_ISR, sum(map(_at_min, led))),
-        (all_families.REASSIGNING, sum(_is_moved(topics.get(each.name.topic), each.index) for each in led)),
-        (all_families.PRODUCER_IDS, sum(len(each.log.producers) for each in partitions if each.log is not None)),
-        (all_families.ISR_SHRINKS, broker.partitions.traffic.in_sync_shrinks),
-        (all_families.ISR_EXPANDS, broker.partitions.traffic.in_sync_expansions),
-    ]
-    for family, value in counts:
-        page.number(family, value)
+    for partition in partitions:
+        counts[all_families.PARTITION_COUNT] += 1
+        if partition.log is None:
+            counts[all_families.OFFLINE_REPLICAS] += 1
+        else:
+            counts[all_families.PRODUCER_IDS] += len(partition.log.producers)
+        if partition.leads:
+            counts[all_families.LEADER_COUNT] += 1
+            counts[all_families.UNDER_REPLICATED] += _under_replicated(partition)
+            counts[all_families.UNDER_MIN_ISR] += not partition.enough_in_sync
+            counts[all_families.AT_MIN_ISR] += _at_min(partition)
+            counts[all_families.REASSIGNING] += _is_moved(topics.get(partition.name.topic), partition.index)
         yield
+    for family, count in counts.items():
+        page.number(family, count)
+    page.number(all_families.ISR_SHRINKS, broker.partitions.traffic.in_sync_shrinks)
+    page.number(all_families.ISR_EXPANDS, broker.partitions.traffic.in_sync_expansions)
 
 
 def _is_moved(topic: TopicImage | None, number: int) -> bool:
@@ -171,8 +185,10 @@ _OF_LED: dict[Family, Callable[[Partition], Number]] = {
 
 def write_partitions(page: Page, broker: Broker, partitions: list[Partition]) -> Iterator[None]:
     """Of every replica here its log; of those that lead, what there is to know of the partition."""
-    listed = [(f'topic="{each.name.topic}",partition="{each.index}"', each) for each in partitions]
-    yield
+    listed: list[tuple[str, Partition]] = []
+    for each in partitions:
+        listed.append((f'topic="{each.name.topic}",partition="{each.index}"', each))
+        yield
     for family, look in _OF_LOGS.items():
         page.begin(family)
         for labels, partition in listed:
@@ -190,6 +206,7 @@ def write_partitions(page: Page, broker: Broker, partitions: list[Partition]) ->
         topic = topics.get(partition.name.topic)
         if partition.index == 0 and topic is not None:
             page.series(all_families.TOPIC_PARTITIONS, f'topic="{topic.name}"', len(topic.partitions))
+        yield
     page.begin(all_families.REPLICA_LAG)
     for labels, partition in led:
         if partition.leading is None or partition.log is None:

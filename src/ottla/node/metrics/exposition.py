@@ -10,6 +10,8 @@ from ottla.net.request_times import BOUNDS
 from ottla.node.metrics.families import Family
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+AT_ONCE = 500
+"""Lines that are kept before they are written."""
 _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _BOUNDS_MS = tuple(f"{bound * 1000:g}" for bound in BOUNDS)
 
@@ -29,10 +31,14 @@ class Page:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
+        self._written: list[bytes] = []
+        """The lines before those, a metric or a few at a time: all of them at once would take too long."""
         self._announced: set[str] = set()
 
     def begin(self, family: Family) -> None:
         assert family.name not in self._announced, family.name
+        if len(self._lines) > AT_ONCE:
+            self._write()
         self._announced.add(family.name)
         self._lines.append(f"# HELP {family.name} {family.help}")
         self._lines.append(f"# TYPE {family.name} {family.kind}")
@@ -63,5 +69,11 @@ class Page:
         self._lines.append(f"{name}_sum{{{labels}}} {seconds * 1000:.3f}")
         self._lines.append(f"{name}_count{{{labels}}} {below}")
 
-    def text(self) -> str:
-        return "\n".join(self._lines) + "\n"
+    def _write(self) -> None:
+        self._written.append(("\n".join(self._lines) + "\n").encode())
+        self._lines = []
+
+    def text(self) -> bytes:
+        """All of it."""
+        self._write()
+        return b"".join(self._written)

@@ -35,23 +35,23 @@ class Scrape:
     def __init__(self, assembly: Assembly, clock: Clock) -> None:
         self._assembly = assembly
         self._clock = clock
-        self._making: asyncio.Task[str] | None = None
+        self._making: asyncio.Task[bytes] | None = None
         self._messages_out = MessagesOut()
         self.leaving = False
         """Set when the node is told to stop."""
 
-    async def page(self) -> str:
+    async def page(self) -> bytes:
         if self._making is None:
             self._making = asyncio.get_running_loop().create_task(self._make())
             self._making.add_done_callback(self._made)
         return await asyncio.shield(self._making)
 
-    def _made(self, task: "asyncio.Task[str]") -> None:
+    def _made(self, task: "asyncio.Task[bytes]") -> None:
         self._making = None
         if not task.cancelled():
             task.exception()  # whoever asked is told; nobody may be left
 
-    async def _make(self) -> str:
+    async def _make(self) -> bytes:
         loop = asyncio.get_running_loop()
         begun = self._clock.monotonic()
         await asyncio.sleep(0)
