@@ -6,6 +6,7 @@ What the commands do is tested in `test_command_line_topics` and `test_command_l
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -27,7 +28,9 @@ PROGRAM = str(Path(sys.executable).with_name("ottla"))
 
 
 class Program(Ottla):
-    """Runs the program as a process."""
+    """Runs the program as a process, without any profile."""
+
+    profile: ClassVar = {"OTTLA_CONFIG": os.devnull}
 
     def attempt(self, *arguments: str, stdin: bytes = b"") -> Run:
         answer = subprocess.run(

@@ -11,7 +11,8 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 from unittest import mock
 
 from ottla.cli import main
@@ -26,12 +27,16 @@ class Run(NamedTuple):
 
 
 class Ottla:
-    """Runs the program against one broker, without any profile of whoever runs the tests."""
+    """Runs the program against one broker, with a patient profile and none of whoever runs the tests."""
+
+    profile: ClassVar = {"OTTLA_CONFIG": str(Path(__file__).with_name("patient.toml")), "OTTLA_PROFILE": "patient"}
 
     def __init__(self, bootstrap: str | None, environment: Mapping[str, str] | None = None) -> None:
-        ours = ("OTTLA_BOOTSTRAP", "OTTLA_PROFILE", "OTTLA_DEBUG")
+        ours = ("OTTLA_BOOTSTRAP", "OTTLA_CONFIG", "OTTLA_PROFILE", "OTTLA_DEBUG")
         self.environment = {name: value for name, value in os.environ.items() if name not in ours}
-        self.environment |= {"COLUMNS": "200", "OTTLA_CONFIG": os.devnull, **(environment or {})}
+        self.environment |= {"COLUMNS": "200", **(environment or {})}
+        if "OTTLA_CONFIG" not in self.environment:
+            self.environment |= self.profile
         if bootstrap is not None:
             self.environment["OTTLA_BOOTSTRAP"] = bootstrap
 
