@@ -1,4 +1,4 @@
-"""`ottla cluster quorum|log-dirs`, `ottla log verify`, `ottla bench …` and `ottla top` on ottla and on a real Kafka."""
+"""`ottla cluster …`, `partition …`, `log verify`, `bench …` and `top` on ottla and on a real Kafka."""
 
 from __future__ import annotations
 
@@ -40,6 +40,38 @@ def test_the_quorum_is_shown_with_its_leader_and_lag(ottla: Ottla) -> None:
         answer = ottla.attempt("cluster", *arguments)
         assert (answer.returncode, sentence in answer.stderr.decode()) == (1, True), answer
     assert ottla.attempt("cluster", "add-voter", "77").returncode == 2
+
+
+def test_a_status_tells_of_brokers_quorum_and_partitions(ottla: Ottla, made: str) -> None:
+    status = ottla.json("cluster", "status")
+    (broker,) = status["brokers"]
+    assert (broker["id"], broker["fenced"], status["controller"]) == (1, False, 1)
+    assert broker["leaders"] >= 3
+    assert [voter["id"] for voter in status["quorum"]["voters"]] == [1]
+    assert made not in [row["topic"] for row in (*status["offline"], *status["under_replicated"])]
+    heading = ottla.lines("cluster", "status")
+    assert heading[1].split() == ["controller", "1"]
+
+
+def test_partitions_of_one_node_are_as_they_should_be(ottla: Ottla, made: str) -> None:
+    """What several nodes do is in test_cluster_commands.py; here every command speaks to a real Kafka too."""
+    assert "led as it should be" in ottla("partition", "elect", made).decode()
+    assert {row["error"] for row in ottla.json("partition", "elect", f"{made}:0,2")} == {"ELECTION_NOT_NEEDED"}
+    assert ottla.lines("partition", "reassign", f"{made}:0=1", "--throttle", "10MB") == ["moved 1 partition"]
+    assert ottla.json("partition", "reassign", f"{made}:1=1", "--no-wait")["moved"] is False
+    until(lambda: ottla.json("partition", "reassign", "--status", made) == [], "no move", SECONDS)
+    assert ottla.lines("partition", "reassign", "--cancel", made) == ["no partition is being moved"]
+    assert ottla.lines("partition", "reassign", "--unthrottle") == ["no copying is bounded any more"]
+    assert "nothing to do" in ottla("partition", "balance", made).decode()
+    assert ottla.json("partition", "balance", made)["partitions"] == []
+    for arguments, sentence in (
+        (("elect", f"{made}-not"), "does not exist"),
+        (("reassign", f"{made}:0=77"), "77"),
+        (("reassign", f"{made}:9=1"), "partition 9"),
+    ):
+        answer = ottla.attempt("partition", *arguments)
+        assert (answer.returncode, sentence in answer.stderr.decode()) == (1, True), answer
+    assert ottla.attempt("partition", "elect", "--unclean").returncode == 2
 
 
 def test_log_directories_are_shown_in_sums_and_by_replica(ottla: Ottla, any_broker: Broker, made: str) -> None:
