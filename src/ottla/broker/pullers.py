@@ -57,8 +57,13 @@ JUST_SECONDS = 1.0
 LATEST, EARLIEST = -1, -2
 _NO_SESSION = (0, 0)
 _LARGEST_EPOCH = 2**31 - 1
-_EXPECTED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.FENCED_LEADER_EPOCH}
-"""The two sides have not both heard of the same election yet."""
+_EXPECTED = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+}
+"""The two sides have not both heard of the same topic or election yet."""
 
 Key = tuple[bytes, int]
 
