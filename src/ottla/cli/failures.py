@@ -75,6 +75,7 @@ _PLAIN_WORDS = {
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "asks for longer transactions than the cluster allows",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "is not yours to use",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "has as many members as it may have",
+    ErrorCode.INVALID_GROUP_ID: "is not a valid group name",
     ErrorCode.GROUP_ID_NOT_FOUND: "does not exist",
     ErrorCode.NON_EMPTY_GROUP: "has members",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "belongs to a topic the group reads",
@@ -122,7 +123,8 @@ def explain(problem: ClientError, bootstrap: str) -> str:
     if isinstance(problem, ProtocolViolation):
         return f"{problem.address} does not answer as a Kafka broker does: {problem.reason}; check the address and port"
     if isinstance(problem, RecordTooLarge):
-        return f"a record is too large: {problem}; {_NEXT_STEPS[ErrorCode.MESSAGE_TOO_LARGE]}"
+        first = "raise max.request.size with --set, and " if "max.request.size" in str(problem) else ""
+        return f"a record is too large: {problem}; {first}{_NEXT_STEPS[ErrorCode.MESSAGE_TOO_LARGE]}"
     if isinstance(problem, OffsetOutOfRange):
         places = ", ".join(f"offset {offset} of partition {place}" for place, offset in problem.positions.items())
         return f"{places} is not in the log; choose another --from"

@@ -16,6 +16,7 @@ from ottla.client.errors import (
     ProducerFailed,
     ProducerFenced,
     ProtocolViolation,
+    RecordTooLarge,
     TransactionFailed,
     UnsupportedRequest,
 )
@@ -48,6 +49,7 @@ PLACE = TopicPartition("t", 0)
         ),
         (TransactionFailed(BrokerError(19, "t-0")), ["the transaction was aborted: t-0 has too few", "min.insync"]),
         (CorruptRecords(PLACE, 7, "a wrong checksum"), ["records at 7 of t-0", "a wrong checksum", "ottla log verify"]),
+        (RecordTooLarge("9 bytes: the largest is 8 (max.request.size)"), ["too large", "--set, and raise max.message"]),
         (NoOffset([PLACE]), ["no committed offset", "t-0", "auto.offset.reset to earliest"]),
         (
             BrokerError(39, "topic 'x'", "broker 9 is unknown"),
