@@ -16,9 +16,9 @@ PARTITIONS = 3
 
 
 @pytest.fixture(scope="module")
-def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
-    """Three servers for all stories; each has its own place in the tree."""
-    with ZooKeeperEnsemble(tmp_path_factory.mktemp("ensemble"), 3) as running:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+    """One server for the stories in which it lives; each has its own place in the tree."""
+    with ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper")) as running:
         yield running
 
 
@@ -46,9 +46,9 @@ def test_killed_brokers_and_controllers_are_replaced_and_come_back(tmp_path: Pat
 
 
 def test_a_controller_that_was_frozen_beyond_its_session_wakes_up_fenced(
-    tmp_path: Path, ensemble: ZooKeeperEnsemble
+    tmp_path: Path, server: ZooKeeperEnsemble
 ) -> None:
-    with ZooKeeperCluster(tmp_path, ensemble, chroot="/frozen") as cluster:
+    with ZooKeeperCluster(tmp_path, server, chroot="/frozen") as cluster:
         cluster.create_topic("numbers", PARTITIONS)
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
             traffic.go_on(300)
@@ -67,10 +67,11 @@ def test_a_controller_that_was_frozen_beyond_its_session_wakes_up_fenced(
         assert all(cluster.znode(f"/brokers/ids/{number}") for number in cluster.nodes), "it registered anew"
 
 
-def test_the_death_of_zookeeper_servers_one_by_one_and_all_together_stops_no_producer(
-    tmp_path: Path, ensemble: ZooKeeperEnsemble
-) -> None:
-    with ZooKeeperCluster(tmp_path, ensemble, chroot="/servers") as cluster:
+def test_the_death_of_zookeeper_servers_one_by_one_and_all_together_stops_no_producer(tmp_path: Path) -> None:
+    with (
+        ZooKeeperEnsemble(tmp_path / "ensemble", 3) as ensemble,
+        ZooKeeperCluster(tmp_path / "cluster", ensemble) as cluster,
+    ):
         cluster.create_topic("numbers", PARTITIONS)
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
             traffic.go_on(300)

@@ -15,7 +15,7 @@ from support.zookeeper import ZooKeeperEnsemble
 
 QUICK = {
     # A dead session is missed sooner than by default, so that tests take seconds.
-    "zookeeper.session.timeout.ms": "2000",
+    "zookeeper.session.timeout.ms": "4000",
     "zookeeper.connection.timeout.ms": "20000",
 }
 OF_THE_QUORUM = ("process.roles", "controller.quorum.voters")
