@@ -144,22 +144,25 @@ class Play:
         await self._until(lambda: self._led_by(victim) > 0, f"node {victim} to lead again")
         self._screen.good(f"Node {victim} leads {self._led_by(victim)} partitions again.")
 
-    async def keep_the_books(self, directory: Path, seconds: float) -> None:
-        """The Spark pipeline over what has happened so far, where Spark is installed; so long may it take."""
+    async def keep_the_books(self, directory: Path, seconds: float) -> bool:
+        """The Spark pipeline over what has happened so far, where Spark is installed; so long may it take.
+
+        False when it fails. A machine on which it takes too long, or that has no Spark, is told so and that is all.
+        """
         self._screen.act("A Spark pipeline joins orders to their payments")
         say = self._screen.say
         if not books.has_spark():
             say(f"Spark is not installed here, so this act is left out; get it with: {books.HOW_TO_GET_SPARK}")
-            return
+            return True
         self._screen.command(books.command(self._nodes.bootstrap))
         say("It reads the topics as tables, waits for late payments, drops those told twice, and writes what became of")
         say("each order into a topic, exactly once. Starting Spark takes some seconds.")
         begun = asyncio.get_running_loop().time()
         try:
             await books.keep(self._nodes.bootstrap, directory, seconds)
-        except books.Unfinished as problem:
+        except (books.TooSlow, books.Failed) as problem:
             self._screen.bad(f"{problem}; everything else goes on")
-            return
+            return isinstance(problem, books.TooSlow)
         took = asyncio.get_running_loop().time() - begun
         found = await books.read(self._nodes.bootstrap)
         self._screen.good(f"{found.orders:,} orders in topic '{books.OUTCOMES}' after {took:.0f} s, for example:")
@@ -178,6 +181,7 @@ class Play:
         )
         ways = ", ".join(f"{count:,} by {way}" for way, count in sorted(found.paid.items()) if way)
         say(f"{ways}; {found.paid['']:,} not paid in time.")
+        return True
 
     async def count(self) -> Verdict:
         """Stop the till, read everything from the beginning and compare."""

@@ -24,8 +24,12 @@ HOW_TO_GET_SPARK = "pip install 'ottla[spark]'"
 _POLL_SECONDS = 1.0
 
 
-class Unfinished(Exception):
-    """The pipeline did not come to its end, as one sentence."""
+class TooSlow(Exception):
+    """The pipeline was not done in time, as one sentence."""
+
+
+class Failed(Exception):
+    """The pipeline ended with an error, as one sentence."""
 
 
 class Books(NamedTuple):
@@ -47,7 +51,7 @@ def command(bootstrap: str) -> str:
 
 
 async def keep(bootstrap: str, directory: Path, seconds: float) -> None:
-    """Run the pipeline over everything that is there now; Unfinished when it fails, or takes longer than this."""
+    """Run the pipeline over everything that is there now; Failed or TooSlow when it does not end well."""
     pipeline = str(files("ottla.demo").joinpath("pipelines", PIPELINE))
     arguments = [pipeline, "--once", "--bootstrap", bootstrap, "--checkpoint", str(directory / "checkpoint")]
     with (directory / "pipeline.log").open("wb") as log:
@@ -65,14 +69,14 @@ async def keep(bootstrap: str, directory: Path, seconds: float) -> None:
         async with asyncio.timeout(seconds):
             code = await process.wait()
     except TimeoutError:
-        raise Unfinished(f"Spark was not done after {seconds:.0f} s on this machine") from None
+        raise TooSlow(f"Spark was not done after {seconds:.0f} s on this machine") from None
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # Java and Python workers too
         await process.wait()
     if code:
         said = (directory / "pipeline.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        raise Unfinished(f"the pipeline ended with code {code}: {said[-1] if said else 'it said nothing'}")
+        raise Failed(f"the pipeline ended with code {code}: {said[-1] if said else 'it said nothing'}")
 
 
 async def read(bootstrap: str) -> Books:

@@ -6,6 +6,7 @@ knows: what the acts show. Invariant: however it ends, no process and no file of
 
 import asyncio
 import contextlib
+import logging
 import signal
 import tempfile
 from collections.abc import AsyncIterator
@@ -43,6 +44,17 @@ class Programme(NamedTuple):
     spark: bool = True
 
 
+class _Heard(logging.Handler):
+    """What the clients of the demo warn of belongs to the story, and must not run across the screen."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__(logging.WARNING)
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._screen.quote(f"the client: {record.getMessage()}")
+
+
 def run(programme: Programme) -> int:
     """The whole demo; answers the exit code of the process."""
     try:
@@ -60,12 +72,16 @@ async def _perform(programme: Programme) -> int:
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with tempfile.TemporaryDirectory(prefix="ottla-demo-") as directory, Screen(lively=programme.lively) as screen:
         nodes = Nodes(Path(directory), programme.port)
+        heard = _Heard(screen)
+        logging.getLogger("ottla").addHandler(heard)
         try:
             whole = await _on_stage(programme, nodes, screen, Path(directory))
         except (Stalled, NodeFailure, ClientError) as problem:
             screen.bad(f"the demo cannot go on: {problem}")
             return 1
         finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave half of it behind
+            logging.getLogger("ottla").removeHandler(heard)
             screen.hide_figures()
             await asyncio.shield(nodes.close())
     return 0 if whole else 1
@@ -87,15 +103,16 @@ async def _on_stage(programme: Programme, nodes: Nodes, screen: Screen, director
             await play.staff_the_desk()
             victim = await play.kill_a_leader()
             await play.heal(victim)
+            well = True
             if programme.spark:
                 spent = asyncio.get_running_loop().time() - begun
-                await play.keep_the_books(directory, max(MOST_SECONDS - spent, LEAST_SPARK_SECONDS))
+                well = await play.keep_the_books(directory, max(MOST_SECONDS - spent, LEAST_SPARK_SECONDS))
             verdict = await play.count()
             took = asyncio.get_running_loop().time() - begun
             screen.say(f"That was a cluster, a group, a crash and a recovery in {took:.0f} seconds.")
             if not programme.once:
                 await _stay_open(nodes, till, screen)
-    return verdict.whole and not till.failures
+    return verdict.whole and well and not till.failures
 
 
 @contextlib.asynccontextmanager
