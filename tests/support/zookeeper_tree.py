@@ -209,10 +209,6 @@ class MemorySession:
         await self._asked()
         self.tree.create(path, data, owner=self.identity if ephemeral else 0, makepath=True)
 
-    async def write(self, path: str, data: bytes) -> None:
-        await self._asked()
-        self.tree.write(path, data)
-
     async def remove(self, path: str, version: int = -1) -> None:
         await self._asked()
         if path in self.tree.nodes:

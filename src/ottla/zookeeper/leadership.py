@@ -71,6 +71,7 @@ class Leadership:
         self._pending: deque[_Pending] = deque()
         self._queue: deque[tuple[_Pending, list[Operation]]] = deque()
         self._sending: set[asyncio.Task[None]] = set()
+        self._refused = False
         self.ended = False
 
     @property
@@ -166,7 +167,10 @@ class Leadership:
             self._told(pending.stored, pending.image)
 
     def _fail(self, why: str) -> None:
-        logger.warning("%s", why)
+        if not self._refused:
+            # Those behind it are refused as well.
+            self._refused = True
+            logger.warning("%s", why)
         if not self.ended:
             self.end()
             self._failed(why)

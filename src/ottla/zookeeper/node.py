@@ -34,7 +34,7 @@ from ottla.zookeeper.leadership import PORTION_BYTES, Leadership, Term
 from ottla.zookeeper.loading import load_tree
 from ottla.zookeeper.ports import Connection, Ensemble, Refused, Unreachable
 from ottla.zookeeper.refusals import refused
-from ottla.zookeeper.translation import Create, Loaded, Operation, Write, Writer, portions, read_tree
+from ottla.zookeeper.translation import Create, Loaded, Operation, Tree, Write, Writer, portions, read_tree
 from ottla.zookeeper.watching import Orders, Watching
 
 logger = logging.getLogger("ottla.zookeeper")
@@ -292,7 +292,7 @@ class ZooKeeperNode:
         if mark is None:
             raise Refused("NoNode", layout.LAST_OFFSET, missing=True)
         tree = await load_tree(session)
-        loaded = read_tree(tree, self._identity.cluster_id, self._new_ids())
+        loaded = await self._read(tree)
         writer = Writer(tree, epoch)
         await self._complete(loaded, writer, epoch_version)
         watching = Watching(session, self._orders, self, self._place.world.clock)
@@ -330,6 +330,14 @@ class ZooKeeperNode:
         for portion in portions(operations, PORTION_BYTES):
             if portion:
                 await self._session.commit(portion, [(layout.CONTROLLER_EPOCH, epoch_version)])
+
+    async def _read(self, tree: Tree) -> Loaded:
+        """What the tree says; a large one takes its time, in a thread. Raises BadZnode."""
+        loaded: list[Loaded] = []
+        await self._place.run_blocking(
+            lambda: loaded.append(read_tree(tree, self._identity.cluster_id, self._new_ids()))
+        )
+        return loaded[0]
 
     def _new_ids(self) -> Iterator[bytes]:
         while True:

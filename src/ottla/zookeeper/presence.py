@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ottla.base.ports import Clock
 from ottla.zookeeper import layout
 from ottla.zookeeper.layout import BadZnode, Presence
-from ottla.zookeeper.ports import Connection, Ensemble, Refused
+from ottla.zookeeper.ports import Connection, Ensemble, Refused, Unreachable
 
 logger = logging.getLogger("ottla.zookeeper")
 
@@ -64,11 +64,8 @@ class BrokerPresence:
                     continue
                 self._owner = session
                 return
-            if found.stat.owner == session:
-                await self._session.write(self._path, data)
-                self._owner = session
-                return
-            if not self._left_behind(found.data, presence):
+            # A new epoch is a new znode: whoever watches for brokers sees them come and go, not change.
+            if found.stat.owner != session and not self._left_behind(found.data, presence):
                 raise Duplicate(f"another broker that lives has the id {self._broker_id} ({self._path})")
             await self._session.remove(self._path, found.stat.version)
 
@@ -83,4 +80,6 @@ class BrokerPresence:
         """Leave with notice. Raises Refused, Unreachable."""
         if self._owner:
             self._owner = 0
+            if self._session.state is not Connection.CONNECTED:
+                raise Unreachable("no server is reached")
             await self._session.remove(self._path)

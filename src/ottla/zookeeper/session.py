@@ -229,9 +229,6 @@ class Session:
     async def create(self, path: str, data: bytes, *, ephemeral: bool = False) -> None:
         await self._ask(path, self._client.create_async(path, data, ephemeral=ephemeral, makepath=True))
 
-    async def write(self, path: str, data: bytes) -> None:
-        await self._ask(path, self._client.set_async(path, data))
-
     async def remove(self, path: str, version: int = -1) -> None:
         await self._ask(path, self._client.delete_async(path, version=version), missing_is_none=True)
 

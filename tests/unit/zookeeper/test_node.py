@@ -10,6 +10,7 @@ from ottla.metadata.agreement import NotLeader
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.stored.metadata import NoOpRecord
 from ottla.zookeeper import layout
 from support.clusters import creation, new_topic
@@ -162,6 +163,18 @@ async def test_a_broker_whose_znode_goes_is_fenced_and_cannot_come_back_without_
         await eventually(lambda: leader.loader.image.brokers[other.node_id].fenced, "it is fenced")
         assert not await other.beats(leader.controller)
         await other.register(leader.controller)
+        assert not leader.loader.image.brokers[other.node_id].fenced
+
+
+async def test_a_broker_that_was_unregistered_comes_back_in_the_same_session() -> None:
+    async with MemoryCluster() as cluster:
+        leader = await cluster.leader()
+        other = next(member for member in cluster.members.values() if member is not leader)
+        await other.register(leader.controller)
+        before = other.broker_epoch
+        await leader.controller.unregister_broker(UnregisterBrokerRequest(other.node_id))
+        await other.register(leader.controller)
+        assert other.broker_epoch > before
         assert not leader.loader.image.brokers[other.node_id].fenced
 
 
