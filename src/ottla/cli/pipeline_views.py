@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 GONE, SILENT = "gone", "silent"
-_SILENT_MS = 30_000
-"""Six heartbeats: a pipeline that is not heard of for so long does not run, or cannot reach the cluster."""
+_SILENT_MS = 60_000
+"""Twelve heartbeats: a pipeline that is not heard of for so long does not run, or cannot reach the cluster."""
 _BAR = 24
 _GOOD = frozenset({"running", "starting", "finished", "stopped"})
 

@@ -27,7 +27,7 @@ from ottla.spark.options import parse_source
 from ottla.spark.pipelines.building import Output, Pipeline, corrupt_column
 from ottla.spark.pipelines.definition import Source
 from ottla.spark.pipelines.offset_log import BatchOffsets, OffsetLog, UnknownForm
-from ottla.spark.pipelines.registry import PIPELINES, Document, settings_of
+from ottla.spark.pipelines.registry import NOTES, Document, settings_of
 from ottla.spark.pipelines.workers import patiently
 from ottla.spark.stream_reader import StreamReader
 
@@ -104,7 +104,7 @@ class Desk:
         self._undecodable_of = undecodable_of
         """Sources whose undecodable records this query tells of; another query may read them too."""
         self._log = OffsetLog(pipeline.spark, checkpoint)
-        self._key = f"{pipeline.frame.name}/{self._query}/dead-letters"
+        self._key = f"{pipeline.frame.name}/{self._query}"
         self._checkpoint = hashlib.sha256(checkpoint.rstrip("/").encode()).hexdigest()[:24]
         self._initial: dict[str, dict[str, dict[str, int]] | None] = {}
         """Where sources began, of which the checkpoint does not tell; None is the beginning of the log."""
@@ -212,7 +212,7 @@ class Desk:
                     None if row["key"] is None else bytes(row["key"]),
                     headers=reply_headers(row, reason, name, self._query, batch),
                 )
-            self._producer.put(PIPELINES, note, self._key.encode())
+            self._producer.put(NOTES, note, self._key.encode())
         self._stored = batch
         self.written += len(letters)
 

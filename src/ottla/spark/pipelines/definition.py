@@ -29,6 +29,7 @@ _SINK_KEYS = (
     "topic",
     "key",
     "format",
+    "schema",
     "delivery",
     "parquet",
     "partition_by",
@@ -38,7 +39,7 @@ _SINK_KEYS = (
     "options",
 )
 _SINK_KINDS = ("topic", "parquet", "screen")
-_ONLY_FOR = {"key": "topic", "format": "topic", "delivery": "topic", "partition_by": "parquet"}
+_ONLY_FOR = {"key": "topic", "format": "topic", "schema": "topic", "delivery": "topic", "partition_by": "parquet"}
 
 
 class BadPipeline(ValueError):
@@ -308,6 +309,11 @@ def sink_from(name: str, given: Any, problems: list[str]) -> Sink:
     if kind == "topic" and mode == "complete":
         reader.problem("mode cannot be complete: a topic is never written anew; update writes what has changed")
     options = reader.pairs("options")
+    written = reader.text("format", "json", choices=(*FORMATS, RAW)) if kind == "topic" else ""
+    if "schema" in reader:
+        if written in ("json", RAW):
+            reader.problem(f"has a schema, which format {written} does not need")
+        options["schema"] = reader.text("schema")
     if "delivery" in reader:
         options["delivery"] = reader.text("delivery", choices=DELIVERIES)
     if kind == "topic" and mode == "update" and options.setdefault("delivery", DELIVERIES[1]) == DELIVERIES[0]:
@@ -318,7 +324,7 @@ def sink_from(name: str, given: Any, problems: list[str]) -> Sink:
         reader.text(kind),
         reader.text("from"),
         reader.text("key"),
-        reader.text("format", "json", choices=(*FORMATS, RAW)) if kind == "topic" else "",
+        written,
         reader.texts("partition_by"),
         mode,
         reader.text("trigger"),

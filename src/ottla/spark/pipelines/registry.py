@@ -1,11 +1,12 @@
-"""Where pipelines are heard of: two compacted topics on the cluster they read from.
+"""Where pipelines are heard of: compacted topics on the cluster they read from.
 
 Owns: the topics, their keys, reading and writing them. Never knows: Spark, what the documents say beyond their state.
 Invariants: the last document of a key counts, and null takes it away; who only looks makes no topics.
 
-`ottla.pipelines` has a document under each pipeline's name (`registered`), a request under `NAME/request`, and under
-`NAME/QUERY/dead-letters` the last batch whose dead letters are written. `ottla.pipelines.progress` has a document under
-`NAME/QUERY` (`progress.document`).
+`ottla.pipelines` has a document under each pipeline's name and a request under `NAME/request`;
+`ottla.pipelines.progress` has a document under `NAME/QUERY` (`progress.document`); `ottla.pipelines.dead-letters` has
+under `NAME/QUERY` the last batch whose dead letters are written. The last one alone is written in transactions, and
+apart, so that one that was left open keeps nobody from hearing the others.
 """
 
 import json
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ottla import blocking
-from ottla.admin import NewTopic
+from ottla.admin import LATEST, NewTopic
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.cluster import Topic
@@ -23,11 +24,14 @@ from ottla.runtime.world import RealClock
 
 PIPELINES = "ottla.pipelines"
 PROGRESS = "ottla.pipelines.progress"
+NOTES = "ottla.pipelines.dead-letters"
 REQUEST = "request"
 STOP = "stop"
 RUNNING, STARTING, STOPPED, FINISHED, FAILED = "running", "starting", "stopped", "finished", "failed"
 ALIVE = (STARTING, RUNNING)
 
+_NOTES_SECONDS = 180.0
+"""Longer than a transaction of dead letters may be open."""
 _CONFIGS = {"cleanup.policy": "compact", "segment.ms": "3600000", "min.cleanable.dirty.ratio": "0.1"}
 
 Document = dict[str, Any]
@@ -39,8 +43,8 @@ def settings_of(kind: ClientKind, client: Mapping[str, str], **more: object) -> 
 
 
 def create_topics(client: Mapping[str, str], others: Iterable[str] = ()) -> None:
-    """The two topics where they are missing, and others as the cluster makes them."""
-    own = [NewTopic(PIPELINES, 1, -1, _CONFIGS), NewTopic(PROGRESS, 1, -1, _CONFIGS)]
+    """The topics of this page where they are missing, and others as the cluster makes them."""
+    own = [NewTopic(name, 1, -1, _CONFIGS) for name in (PIPELINES, PROGRESS, NOTES)]
     wanted = {topic.name: topic for topic in (*own, *(NewTopic(name, -1, -1) for name in others))}
     with blocking.Admin(settings_of(ADMIN, client)) as admin:
         found = admin.describe_topics(list(wanted))
@@ -57,8 +61,31 @@ def missing_topics(client: Mapping[str, str], names: Sequence[str], seconds: flo
         return [name for name, found in described.items() if not isinstance(found, Topic)]
 
 
+def read_notes(client: Mapping[str, str]) -> dict[str, Document]:
+    """How far the dead letters of each query are.
+
+    Everything that is there now is waited for, also behind a transaction that somebody left open: a note that is not
+    seen would mean letters that are written again.
+    """
+    place = TopicPartition(NOTES, 0)
+    clock = RealClock()
+    with blocking.Admin(settings_of(ADMIN, client)) as admin:
+        end = admin.offsets({place: LATEST})[place].offset
+    found: dict[str, Document] = {}
+    deadline = clock.monotonic() + _NOTES_SECONDS
+    with blocking.Consumer(settings_of(CONSUMER, client) | {"isolation.level": "read_committed"}) as consumer:
+        consumer.assign([place])
+        consumer.seek_to_beginning()
+        while consumer.position(place) < end:
+            for record in consumer.poll(0.5):
+                found[(record.key or b"").decode()] = json.loads(record.value or b"{}")
+            if clock.monotonic() > deadline:
+                raise DeadlineExceeded(f"topic {NOTES} was not read to its end")
+    return found
+
+
 class Board:
-    """The documents of both topics, kept up to date by `refresh`; a context manager."""
+    """The documents of pipelines and their progress, kept up to date by `refresh`; a context manager."""
 
     def __init__(self, client: Mapping[str, str], seconds: float = 30.0) -> None:
         topics = (PIPELINES, PROGRESS)
@@ -66,8 +93,7 @@ class Board:
         with blocking.Admin(settings_of(ADMIN, client)) as admin:
             found = admin.describe_topics(topics, seconds)
         there = [TopicPartition(name, 0) for name, topic in found.items() if isinstance(topic, Topic)]
-        isolation = {"isolation.level": "read_committed"}
-        self._consumer = blocking.Consumer(settings_of(CONSUMER, client) | isolation)
+        self._consumer = blocking.Consumer(settings_of(CONSUMER, client))
         self._there = there
         self._consumer.assign(there)
         if there:

@@ -35,6 +35,7 @@ from ottla.spark.pipelines.registry import (
     Document,
     Publisher,
     create_topics,
+    read_notes,
 )
 from ottla.spark.pipelines.sentences import sentence_of
 from ottla.spark.pipelines.workers import ATTEMPTS, is_late_worker, patiently
@@ -112,6 +113,7 @@ class Run:
         self._stopping = threading.Event()
         self._started_ms = self._clock.now_ms()
         self._heartbeat = 0.0
+        self._state = STARTING
 
     def stop(self) -> None:
         """Let the batches that run end, then end; from any thread, or a signal's handler."""
@@ -148,20 +150,34 @@ class Run:
     # --- beginning ----------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        reported: set[str] = set()
-        for output in self._pipeline.outputs:
-            checkpoint = f"{self._order.checkpoint.rstrip('/')}/{output.sink.name}"
-            desk = self._desk(output, checkpoint, reported)
+        places = [f"{self._order.checkpoint.rstrip('/')}/{each.sink.name}" for each in self._pipeline.outputs]
+        for output, checkpoint, desk in zip(self._pipeline.outputs, places, self._desks(places), strict=True):
             writer = self._pipeline.writer(output, checkpoint, self._order.once)
             running = _Running(output, lambda writer=writer: patiently(writer.start), desk)  # type: ignore[misc]
             self._running.append(running)
             self._until_reading(running)
+
+    def _desks(self, checkpoints: list[str]) -> list[Desk | None]:
+        """Of a source that several queries read, the first tells what cannot be decoded."""
+        if not self._pipeline.frame.dead_letters:
+            return [None for _ in checkpoints]
+        told: set[str] = set()
+        desks: list[Desk | None] = []
+        for output, checkpoint in zip(self._pipeline.outputs, checkpoints, strict=True):
+            mine = {name for name in output.views if name in self._pipeline.sources} - told
+            told |= mine
+            desks.append(Desk(self._pipeline, output, checkpoint, frozenset(mine)))
+        notes = read_notes(self._pipeline.frame.client)  # after each desk has ended what its forerunner left open
+        for desk in filter(None, desks):
+            desk.recover(notes.get(desk.key))
+        return desks
 
     def _until_reading(self, running: _Running) -> None:
         """One after the other: each source is a new process, and many at once are late."""
         pause = threading.Event()
         deadline = self._clock.monotonic() + _START_SECONDS
         while not running.is_reading() and self._clock.monotonic() < deadline and not self._stopping.is_set():
+            self._stay_in_touch()
             pause.wait(0.05)
 
     def _desk(self, output: Output, checkpoint: str, reported: set[str]) -> Desk | None:
@@ -190,9 +206,13 @@ class Run:
                 self._tell(f"stopping {self._name}: the batches that run come to their end")
                 self._end_gently()
                 return STOPPED
-            if self._clock.monotonic() - self._heartbeat > _HEARTBEAT_SECONDS:
-                self._register(RUNNING)
+            self._stay_in_touch()
             pause.wait(_LOOK_SECONDS)
+
+    def _stay_in_touch(self) -> None:
+        """Be heard of, also while there is nothing to tell."""
+        if self._clock.monotonic() - self._heartbeat > _HEARTBEAT_SECONDS:
+            self._register(self._state)
 
     def _look_at(self, each: _Running) -> None:
         for progress in each.news():
@@ -238,6 +258,7 @@ class Run:
             if each not in waiting:
                 each.query.stop()
         while waiting and self._clock.monotonic() < deadline:
+            self._stay_in_touch()
             for each, batch in list(waiting.items()):
                 self._look_at(each)
                 busy = each.query.isActive and each.query.status["isTriggerActive"]
@@ -267,6 +288,7 @@ class Run:
         self._publisher.flush()
 
     def _register(self, state: str, problem: str = "") -> None:
+        self._state = state
         self._heartbeat = self._clock.monotonic()
         self._publisher.put(
             PIPELINES,
