@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
 from support.processes import free_ports, until
@@ -53,6 +54,16 @@ def ottla(port: int, *arguments: str, stdin: str = "") -> str:
     return answer.stdout
 
 
+def is_ready(port: int) -> bool:
+    """What a node says of itself at its port for metrics."""
+    connection = HTTPConnection("localhost", port, timeout=SECONDS)
+    connection.request("GET", "/readyz")
+    answer = connection.getresponse()
+    said = (answer.status, answer.read())
+    connection.close()
+    return said == (200, b"ready\n")
+
+
 def refused(*arguments: str) -> str:
     """The sentence of a start that must fail."""
     command = [OTTLA, "cluster", "start", *arguments]
@@ -78,10 +89,12 @@ def test_three_nodes_start_serve_stop_and_start_again_with_what_they_had(tmp_pat
         assert status["under_replicated"] == status["offline"] == status["under_min_in_sync"] == []
         stop(process)
         assert not list(tmp_path.glob("node-*/pid"))
-    with started(tmp_path, port) as process:
+    metrics = free_ports(3)
+    with started(tmp_path, port, "--metrics-port", str(metrics)) as process:
         assert "3 nodes" in line_of(process)
         read = ottla(port, "consume", "orders", "--until-end")
         assert sorted(read.split()) == ["one", "three", "two"]
+        assert [is_ready(metrics + number) for number in range(3)] == [True] * 3
         stop(process, signal.SIGINT)
 
 

@@ -51,6 +51,10 @@ def start(
     zookeeper_servers: Annotated[
         int | None, typer.Option(min=1, max=7, help="How many ZooKeeper servers (default 1); only at the first start.")
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port for /metrics, /healthz and /readyz of node 1; the others follow."),
+    ] = None,
 ) -> None:
     """Run a cluster on this machine, in the foreground, until Ctrl-C or SIGTERM.
 
@@ -60,6 +64,7 @@ def start(
     \b
     ottla cluster start
     ottla cluster start --brokers 5 --port 19092 --data /var/lib/ottla
+    ottla cluster start --metrics-port 9404
     ottla cluster start --coordination zookeeper --zookeeper-servers 3 --data ./classic
     """
     from ottla.node.local_processes import Wanted, run
@@ -67,7 +72,7 @@ def start(
     chosen = None if coordination is None else coordination.value
     if zookeeper_servers is not None and chosen == Coordination.QUORUM:
         raise typer.BadParameter("a quorum has no ZooKeeper servers", param_hint="--zookeeper-servers")
-    raise typer.Exit(run(Wanted(data, brokers, port, assignments or (), chosen, zookeeper_servers)))
+    raise typer.Exit(run(Wanted(data, brokers, port, assignments or (), chosen, zookeeper_servers, metrics_port)))
 
 
 @app.command()

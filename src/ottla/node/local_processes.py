@@ -36,6 +36,8 @@ class Wanted(NamedTuple):
     coordination: str | None = None
     """"quorum" or "zookeeper"; None is what is there, and the quorum for a new cluster."""
     zookeeper_servers: int | None = None
+    metrics_port: int | None = None
+    """Of the first node; the others follow. None serves no metrics, unless the settings files want it."""
 
 
 class _Ready(NamedTuple):
@@ -127,6 +129,8 @@ class LocalProcesses:
         command = [sys.executable, "-P", "-m", "ottla.cli.main", "serve", "--config", node.settings_file]
         for assignment in self._wanted.assignments:
             command += ["--set", assignment]
+        if self._wanted.metrics_port is not None:
+            command += ["--metrics-port", str(self._wanted.metrics_port + node.node_id - 1)]
         with open(node.log_file, "ab") as log:
             self._log_sizes[node.node_id] = log.tell()
             # A process group of its own: Ctrl-C is ours to pass on, once and to all.
