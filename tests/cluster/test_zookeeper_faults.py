@@ -1,11 +1,11 @@
-"""A cluster that ZooKeeper coordinates, under faults of its nodes and of the ensemble: nothing acknowledged is lost."""
+"""Faults that only a cluster with ZooKeeper knows: an ensemble that dies, a controller whose session ended unseen.
+
+What kills, silences and cuts do to any cluster is told in `test_cluster_*.py`, on both ways of coordination.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from cluster.traffic import Traffic
 from support.processes import until
@@ -15,13 +15,6 @@ from support.zookeeper_clusters import ZooKeeperCluster
 PARTITIONS = 3
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
-    """One server for the stories in which it lives; each has its own place in the tree."""
-    with ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper")) as running:
-        yield running
-
-
 def without_controller(cluster: ZooKeeperCluster) -> bool:
     """Whether the controller has given up, because it cannot know whether its session lasts."""
     return any(
@@ -29,26 +22,10 @@ def without_controller(cluster: ZooKeeperCluster) -> bool:
     )
 
 
-def test_killed_brokers_and_controllers_are_replaced_and_come_back(tmp_path: Path, ensemble: ZooKeeperEnsemble) -> None:
-    with ZooKeeperCluster(tmp_path, ensemble, chroot="/kills") as cluster:
-        cluster.create_topic("numbers", PARTITIONS)
-        with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
-            traffic.go_on(300)
-            for whom in ("the controller", "the leader"):
-                dead = cluster.controller() if whom == "the controller" else cluster.leader("numbers")
-                cluster.kill(dead)
-                traffic.go_on(300)
-                cluster.start(dead)
-                cluster.heal()
-        assert traffic.verdict() == []
-        epoch = int(cluster.tree.get("/controller_epoch")[0])
-        assert epoch >= 2, "the death of a controller begins another epoch"
-
-
 def test_a_controller_that_was_frozen_beyond_its_session_wakes_up_fenced(
-    tmp_path: Path, server: ZooKeeperEnsemble
+    tmp_path: Path, zookeeper: ZooKeeperEnsemble
 ) -> None:
-    with ZooKeeperCluster(tmp_path, server, chroot="/frozen") as cluster:
+    with ZooKeeperCluster(tmp_path, zookeeper, chroot="/frozen") as cluster:
         cluster.create_topic("numbers", PARTITIONS)
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
             traffic.go_on(300)

@@ -25,24 +25,18 @@ from support.zookeeper_clusters import ZooKeeperCluster
 
 
 @pytest.fixture(scope="module")
-def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
-    with ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, ensemble: ZooKeeperEnsemble) -> Iterator[ZooKeeperCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory, zookeeper: ZooKeeperEnsemble) -> Iterator[ZooKeeperCluster]:
     settings = {"zookeeper.session.timeout.ms": "15000"}
     directory = tmp_path_factory.mktemp("cluster")
-    with ZooKeeperCluster(directory, ensemble, settings=settings, chroot="/some/where") as running:
+    with ZooKeeperCluster(directory, zookeeper, settings=settings, chroot="/some/where") as running:
         yield running
 
 
 def test_zookeepers_own_shell_shows_the_tree_as_documented(
-    cluster: ZooKeeperCluster, ensemble: ZooKeeperEnsemble
+    cluster: ZooKeeperCluster, zookeeper: ZooKeeperEnsemble
 ) -> None:
     cluster.create_topic("orders", 2, retention_ms="5000")
-    lines = ensemble.shell("ls", "-R", "/some/where").splitlines()
+    lines = zookeeper.shell("ls", "-R", "/some/where").splitlines()
     shown = {line.removeprefix("/some/where") for line in lines if line.startswith("/some/where/")}
     assert shown >= {
         "/admin/delete_topics",
@@ -64,7 +58,7 @@ def test_zookeepers_own_shell_shows_the_tree_as_documented(
         "/ottla/brokers/1",
         "/ottla/offset",
     }
-    described = ensemble.shell("get", "-s", "/some/where/brokers/topics/orders/partitions/0/state")
+    described = zookeeper.shell("get", "-s", "/some/where/brokers/topics/orders/partitions/0/state")
     state = json.loads(next(line for line in described.splitlines() if line.startswith("{")))
     assert state["version"] == 1
     assert state["leader_epoch"] >= 0
@@ -128,7 +122,7 @@ def complaint(data: Path, **settings: str) -> str:
 
 
 def test_a_node_that_cannot_join_says_why_in_one_sentence(
-    tmp_path: Path, cluster: ZooKeeperCluster, ensemble: ZooKeeperEnsemble
+    tmp_path: Path, cluster: ZooKeeperCluster, zookeeper: ZooKeeperEnsemble
 ) -> None:
     nobody = f"127.0.0.1:{free_port()}"
     said = complaint(tmp_path / "alone", zookeeper_connect=nobody, zookeeper_connection_timeout_ms="1000")
@@ -136,18 +130,18 @@ def test_a_node_that_cannot_join_says_why_in_one_sentence(
     of_another = tmp_path / "of-another"
     of_another.mkdir()
     (of_another / "meta.properties").write_text("version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=1\n")
-    said = complaint(of_another, zookeeper_connect=f"{ensemble.connect}/some/where")
+    said = complaint(of_another, zookeeper_connect=f"{zookeeper.connect}/some/where")
     assert "holds data of cluster AAAAAAAAAAAAAAAAAAAAAA" in said
-    said = complaint(tmp_path / "both", zookeeper_connect=ensemble.connect, process_roles="broker,controller")
+    said = complaint(tmp_path / "both", zookeeper_connect=zookeeper.connect, process_roles="broker,controller")
     assert "process.roles" in said
 
 
 async def test_a_deposed_controllers_write_is_refused_by_the_ensemble(
-    ensemble: ZooKeeperEnsemble, caplog: pytest.LogCaptureFixture
+    zookeeper: ZooKeeperEnsemble, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "ottla.zookeeper")
     loop = asyncio.get_running_loop()
-    session = Session(loop, SessionSettings(f"{ensemble.connect}/fence", session=10.0, connect=30.0))
+    session = Session(loop, SessionSettings(f"{zookeeper.connect}/fence", session=10.0, connect=30.0))
     await loop.run_in_executor(None, session.open)
     try:
         await session.create(layout.CONTROLLER_EPOCH, b"1")
