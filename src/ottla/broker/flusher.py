@@ -14,6 +14,7 @@ from ottla.base.errors import ErrorCode
 from ottla.broker.partitions import Partition
 from ottla.log.files import StorageFailure
 from ottla.log.flushing import FlushTicket
+from ottla.net.request_times import Times
 
 logger = logging.getLogger("ottla.broker")
 Told = Callable[[ErrorCode], None]
@@ -46,6 +47,8 @@ class Flusher:
         self._failed = failed
         self._running: dict[Partition, list[_Waiter]] = {}
         self._next: dict[Partition, list[_Waiter]] = {}
+        self.times = Times("flush")
+        """How long flushes took, the wait for a thread included."""
 
     def when_flushed(self, partitions: Sequence[Partition], told: Told) -> None:
         """Flush these; `told` hears the outcome on the loop when everything appended until now is durable."""
@@ -75,10 +78,14 @@ class Flusher:
             self._settle(waiters, None)
             return
         self._running[partition] = waiters
+        begun = self._loop.time()
         future = self._threads.submit(ticket.run)
-        future.add_done_callback(lambda done: self._loop.call_soon_threadsafe(self._finish, partition, ticket, done))
+        future.add_done_callback(
+            lambda done: self._loop.call_soon_threadsafe(self._finish, partition, ticket, begun, done)
+        )
 
-    def _finish(self, partition: Partition, ticket: FlushTicket, done: "Future[None]") -> None:
+    def _finish(self, partition: Partition, ticket: FlushTicket, begun: float, done: "Future[None]") -> None:
+        self.times.add(self._loop.time() - begun)
         waiters = self._running.pop(partition)
         problem = done.exception()
         if problem is None and partition.log is not None:

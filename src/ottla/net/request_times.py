@@ -49,7 +49,7 @@ Watch = tuple["RequestMeter", "Times", float, float, float]
 
 
 class Times:
-    """The requests of one API."""
+    """The requests of one API, or whatever else is counted by how long it took."""
 
     __slots__ = ("name", "queued", "queued_seconds", "seconds", "total")
 
@@ -61,6 +61,11 @@ class Times:
         self.queued = [0] * (len(BOUNDS) + 1)
         """Likewise of those that waited in the queue at all: most do not, and cost nothing here."""
         self.queued_seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        """One more that took so long."""
+        self.total[bisect_left(BOUNDS, seconds)] += 1
+        self.seconds += seconds
 
     @property
     def answered(self) -> int:
@@ -103,6 +108,7 @@ class RequestMeter:
             place.watch = (self, times, arrived, started, now)
             return
         total = now - arrived
+        # As `add` does; every call counts here.
         times.total[bisect_left(BOUNDS, total)] += 1
         times.seconds += total
         if started > arrived:
@@ -117,8 +123,7 @@ class RequestMeter:
         _, times, arrived, started, worked = watch
         now = self._now()
         total = now - arrived
-        times.total[bisect_left(BOUNDS, total)] += 1
-        times.seconds += total
+        times.add(total)
         if started > arrived:
             times.queued[bisect_left(BOUNDS, started - arrived)] += 1
             times.queued_seconds += started - arrived

@@ -220,7 +220,9 @@ def write_partitions(page: Page, broker: Broker, partitions: list[Partition]) ->
 # --- the rest --------------------------------------------------------------------------------------------------------
 
 
-def write_directories(page: Page, broker: Broker) -> Iterator[None]:
+def write_storage(page: Page, broker: Broker) -> Iterator[None]:
+    page.begin(all_families.FLUSH_TIME)
+    page.histogram(all_families.FLUSH_TIME, "", broker.flusher.times.total, broker.flusher.times.seconds)
     directories = broker.store.directories
     page.number(all_families.OFFLINE_DIRECTORIES, len(directories) - len(broker.store.live))
     page.all_series(

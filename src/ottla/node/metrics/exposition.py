@@ -61,13 +61,12 @@ class Page:
     def histogram(self, family: Family, labels: str, counts: Sequence[int], seconds: float) -> None:
         """How many there were, by the bounds of requests' times; told in milliseconds."""
         name, below = family.name, 0
-        for bound, count in zip(_BOUNDS_MS, counts, strict=False):
+        before, alone = (f"{labels},", f"{{{labels}}}") if labels else ("", "")
+        for bound, count in zip((*_BOUNDS_MS, "+Inf"), counts, strict=True):
             below += count
-            self._lines.append(f'{name}_bucket{{{labels},le="{bound}"}} {below}')
-        below += counts[-1]
-        self._lines.append(f'{name}_bucket{{{labels},le="+Inf"}} {below}')
-        self._lines.append(f"{name}_sum{{{labels}}} {seconds * 1000:.3f}")
-        self._lines.append(f"{name}_count{{{labels}}} {below}")
+            self._lines.append(f'{name}_bucket{{{before}le="{bound}"}} {below}')
+        self._lines.append(f"{name}_sum{alone} {seconds * 1000:.3f}")
+        self._lines.append(f"{name}_count{alone} {below}")
 
     def _write(self) -> None:
         self._written.append(("\n".join(self._lines) + "\n").encode())

@@ -94,6 +94,9 @@ LOG_SIZE = _gauge("kafka_log_log_size", "Bytes of a log on the disk.", *_PARTITI
 LOG_START = _gauge("kafka_log_log_logstartoffset", "The first offset of a log.", *_PARTITION)
 LOG_END = _gauge("kafka_log_log_logendoffset", "The offset that a log's next record gets.", *_PARTITION)
 LOG_SEGMENTS = _gauge("kafka_log_log_numlogsegments", "Segments of a log.", *_PARTITION)
+FLUSH_TIME = Family(
+    "kafka_log_logflushstats_logflushrateandtimems", "histogram", "Milliseconds that flushing a log to the disk took."
+)
 OFFLINE_DIRECTORIES = _gauge("kafka_log_logmanager_offlinelogdirectorycount", "Data directories that failed.")
 DIRECTORY_OFFLINE = _gauge(
     "kafka_log_logmanager_logdirectoryoffline", "1 for a data directory that failed.", "logdirectory"
@@ -241,6 +244,7 @@ GROUPED: dict[str, tuple[Family, ...]] = {
         LOG_START,
         LOG_END,
         LOG_SEGMENTS,
+        FLUSH_TIME,
         OFFLINE_DIRECTORIES,
         DIRECTORY_OFFLINE,
         DIRECTORY_TOTAL,

@@ -16,11 +16,11 @@ from ottla.node.assembly import Assembly
 from ottla.node.metrics import families
 from ottla.node.metrics.broker_pages import (
     MessagesOut,
-    write_directories,
     write_partitions,
     write_replicas,
     write_requests,
     write_standing,
+    write_storage,
     write_topics,
 )
 from ottla.node.metrics.controller_pages import write_controller, write_quorum
@@ -94,6 +94,6 @@ class Scrape:
         yield from write_topics(page, broker, self._messages_out)
         yield from write_replicas(page, broker, partitions)
         yield from write_partitions(page, broker, partitions)
-        yield from write_directories(page, broker)
+        yield from write_storage(page, broker)
         yield from write_groups(page, broker, elsewhere)
         yield from write_transactions(page, broker)
