@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    settings = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC", "spark.log.level": "FATAL"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PySpark leaves sockets to the collector
-        settings = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC", "spark.log.level": "FATAL"}
         session = ottla.spark.start_session("tests", "local[2]", settings)
-        yield session
+    yield session
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         session.stop()

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # PySpark leaves sockets to the collector
-SECONDS = 120
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # PySpark leaves sockets to the collector
+    pytest.mark.timeout(900),  # a session and many queries, on whatever machine
+]
+SECONDS = 300
 UNREACHABLE = r"no broker can be reached \(127\.0\.0\.1:\d+: .*\)"
 AWAY = {
     "kafka.bootstrap.servers": "{nobody}",

@@ -81,6 +81,7 @@ def test_what_the_user_set_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "spark.driver.extraJavaOptions" not in submitted
 
 
+@pytest.mark.timeout(900)
 def test_spark_runs_where_no_java_is_installed(tmp_path: Path) -> None:
     for name in PROGRAMS:
         found = shutil.which(name)
@@ -92,7 +93,7 @@ def test_spark_runs_where_no_java_is_installed(tmp_path: Path) -> None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         env=environment | {"PATH": str(tmp_path)},
     )
     assert ran.returncode == 0, ran.stderr

@@ -14,7 +14,10 @@ from support.topics import create_topic, fill, records_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # PySpark leaves sockets to the collector
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # PySpark leaves sockets to the collector
+    pytest.mark.timeout(900),  # a session and many queries, on whatever machine
+]
 
 
 def reading(spark: SparkSession, broker: Broker, topic: str, **options: str) -> DataFrame:
@@ -81,7 +84,7 @@ def test_a_stream_from_topic_to_topic_goes_on_where_it_ended(
         copied = stream.load().selectExpr("key", "upper(cast(value AS string)) AS value")
         query = copied.writeStream.format("ottla").options(**servers, topic=target, delivery=delivery)
         started = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-        assert started.awaitTermination(120)
+        assert started.awaitTermination(300)
         assert started.exception() is None
 
     fill(broker, source, [Rec(b"a%d" % each) for each in range(40)], 0)

@@ -123,6 +123,7 @@ def test_what_a_table_cannot_be_is_one_sentence(given: dict[str, str], streaming
         parse_source({"bootstrap.servers": "x:1", "subscribe": "a", "as": "table", **given}, streaming=streaming)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore")  # PySpark leaves sockets to the collector
 def test_a_stream_joined_to_a_table_sees_it_as_it_is_at_each_batch(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path

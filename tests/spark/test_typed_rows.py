@@ -15,7 +15,10 @@ from support.topics import create_topic, fill
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # PySpark leaves sockets to the collector
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # PySpark leaves sockets to the collector
+    pytest.mark.timeout(900),  # a session and many queries, on whatever machine
+]
 
 SCHEMA = "id INT, name STRING, at TIMESTAMP, tags ARRAY<STRING>"
 GOOD = {"id": 1, "name": "Ada", "at": "2026-03-01T10:00:00.5Z", "tags": ["a", "b"], "unknown": {"x": 1}}
@@ -73,7 +76,7 @@ def test_a_stream_has_the_same_columns_and_keeps_what_cannot_be_read(
     stream = spark.readStream.format("ottla").options(**given).load().select("offset", "name", "_corrupt_record")
     query = stream.writeStream.format("memory").queryName("typed").trigger(availableNow=True)
     started = query.option("checkpointLocation", str(tmp_path)).start()
-    assert started.awaitTermination(120)
+    assert started.awaitTermination(300)
     rows = [tuple(row) for row in spark.table("typed").orderBy("offset").collect()]
     assert rows == [(0, "Ada", None), (1, None, None), (2, None, b"{no json")]
 
@@ -119,7 +122,7 @@ def test_a_typed_stream_is_written_exactly_once_and_read_again(
     written = stream.selectExpr("key", "upper(name) AS name", "at").writeStream.format("ottla")
     sink = {"topic": f"{topic}-out", "format": "json", "checkpointLocation": str(tmp_path)}
     servers = {"kafka.bootstrap.servers": given["kafka.bootstrap.servers"]}
-    assert written.options(**servers, **sink).trigger(availableNow=True).start().awaitTermination(120)
+    assert written.options(**servers, **sink).trigger(availableNow=True).start().awaitTermination(300)
     read = typed(
         spark, broker, f"{topic}-out", schema="name STRING, at TIMESTAMP", **{"isolation.level": "read_committed"}
     )
