@@ -29,7 +29,7 @@ FIRST_PORT = 9092
 PORTS = 3
 CONTROLLERS_ABOVE = 10_000
 RUNS_ON = re.compile(r"^ottla (serve|cluster start)\b")
-LOOKS = re.compile(r"^ottla (topic (describe|list|offsets)|cluster (status|quorum)|group (describe|list)) ")
+LOOKS = re.compile(r"^ottla (topic (describe|list|offsets)|cluster (status|quorum)|group (describe|list))\b")
 PATIENCE = 30.0
 WRITE = bool(os.environ.get("OTTLA_WRITE_DOCS"))
 
@@ -66,11 +66,11 @@ def steps(text: str) -> list[Step]:
 
 
 def normal(text: str) -> list[str]:
-    """Lines without what differs from run to run: numbers, ids, who leads the quorum, widths of columns."""
+    """Lines without what differs from run to run: numbers or none yet, ids, who leads the quorum, widths of columns."""
     text = re.sub(r"^(\s*\d+\s+)(voter|leader)\b", r"\1member", text, flags=re.MULTILINE)
     text = re.sub(r"\b[\w-]{22}\b(?<=[\w-]{22})", "ID", text)
     text = re.sub(r"\b\d[\d.]* [KMG]?i?B\b", "SIZE", text)
-    text = re.sub(r"\d[\d,.:]*", "0", text)
+    text = re.sub(r"\d[\d,.:]*|(?<=\s)-(?=\s|$)", "0", text)
     return [re.sub(r"[\s─━]+", " ", line).strip() for line in text.strip().splitlines() if line.strip()]
 
 

@@ -35,6 +35,8 @@ def test_a_console_block_is_commands_and_their_output() -> None:
         ("ready on localhost:9092 (node 1, cluster DECdREENTiuIoptZUZgZAg, 0.07 s)", None),
         ("a 1\n…\nb 2", "a 7\nx\ny\nb 9"),
         ("NAME  COUNT\na         1", "NAME       COUNT\na        12,345"),
+        ("LAG  MEMBER\n  0  -", "LAG  MEMBER\n  -  -\n"),
+        ("1.4 KiB/s", "923 B/s"),
     ],
 )
 def test_outputs_are_the_same_whatever_their_numbers(shown: str, printed: str | None) -> None:
