@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from ottla.base.ports import Clock
-from ottla.metadata.image import ClusterImage
+from ottla.metadata.image import ClusterImage, ConfigKey
 from ottla.zookeeper import layout
 from ottla.zookeeper.layout import BadZnode
 from ottla.zookeeper.ports import Ensemble, Refused, Unreachable, Watch
@@ -78,6 +78,8 @@ class Watching:
         """Who lives: the epoch of the registration by broker."""
         self._tasks: list[asyncio.Task[None]] = []
         self._brokers_changed = asyncio.Event()
+        self._seen: dict[str, int] = {}
+        """When each notification about settings was made that was looked at."""
 
     async def begin(self) -> None:
         """Know who lives. Raises Unreachable, Refused."""
@@ -144,27 +146,42 @@ class Watching:
     # --- state that others changed ---
 
     async def _topics(self, watch: Watch) -> None:
-        # Topics on their way of being stored or removed are in one of the two images.
-        names = set(await self._session.children(layout.TOPICS, watch))
-        foreign = names - set(self._office.latest.topics) - set(self._office.settled.topics)
+        foreign = self._unknown(await self._session.children(layout.TOPICS, watch))
+        if foreign:
+            # One of this controller's own may be on its way in or out; another program's is still there later.
+            await asyncio.sleep(GATHER_SECONDS)
+            foreign &= self._unknown(await self._session.children(layout.TOPICS))
         if foreign:
             self._office.begin_anew(f"another program created the topic {min(foreign)}")
 
+    def _unknown(self, topics: Sequence[str]) -> set[str]:
+        return set(topics) - set(self._office.latest.topics) - set(self._office.settled.topics)
+
     async def _config_changes(self, watch: Watch) -> None:
-        for name in await self._session.children(layout.CONFIG_CHANGES, watch):
+        names = await self._session.children(layout.CONFIG_CHANGES, watch)
+        self._seen = {name: created for name, created in self._seen.items() if name in names}
+        for name in names:
             path = f"{layout.CONFIG_CHANGES}/{name}"
-            found = await self._session.get(path)
-            if found is None:
-                continue
-            key = layout.read_config_change(path, found.data)
-            if key is not None and not self._is_old(found.stat.created_ms):
-                config = layout.config_path(*key)
-                znode = await self._session.get(config)
-                values = {} if znode is None else layout.read_config(config, znode.data)
-                said = [dict(image.configs.get(key, {})) for image in (self._office.settled, self._office.latest)]
-                if values not in said:
-                    self._office.begin_anew(f"another program changed {config}")
-            await self._sweep(path, found.stat.created_ms)
+            if name not in self._seen:
+                found = await self._session.get(path)
+                if found is None:
+                    continue
+                self._seen[name] = found.stat.created_ms
+                key = layout.read_config_change(path, found.data)
+                if key is not None and await self._differs(key):
+                    await asyncio.sleep(GATHER_SECONDS)
+                    if await self._differs(key):
+                        self._office.begin_anew(f"another program changed {layout.config_path(*key)}")
+            if self._clock.now_ms() - self._seen[name] > NOTIFICATION_MS:
+                await self._session.remove(path)
+
+    async def _differs(self, key: ConfigKey) -> bool:
+        """Whether settings in the tree are neither those that are stored nor those on their way."""
+        path = layout.config_path(*key)
+        znode = await self._session.get(path)
+        values = {} if znode is None else layout.read_config(path, znode.data)
+        said = [dict(image.configs.get(key, {})) for image in (self._office.settled, self._office.latest)]
+        return values not in said
 
     async def _in_sync_changes(self, watch: Watch) -> None:
         """Kafka's controllers took them away when they had seen them, and so does this one."""
@@ -186,13 +203,6 @@ class Watching:
             partition = self._office.latest.partition(topic, number)
             if state is not None and partition is not None and state.stat.version > partition.partition_epoch:
                 self._office.begin_anew(f"another program changed the in-sync set of {topic}-{number}")
-
-    def _is_old(self, created_ms: int) -> bool:
-        return self._clock.now_ms() - created_ms > NOTIFICATION_MS
-
-    async def _sweep(self, path: str, created_ms: int) -> None:
-        if self._is_old(created_ms):
-            await self._session.remove(path)
 
     # --- requests ---
 

@@ -357,3 +357,19 @@ async def test_a_controller_that_died_within_a_decision_is_completed_by_the_next
         assert topics["wide"].topic_id == image.topics["wide"].topic_id
         await eventually(lambda: "going" not in second.loader.image.topics, "what was being removed goes")
         assert cluster.tree.children(layout.TOPICS) == ["wide"]
+
+
+async def test_old_notifications_about_settings_are_swept() -> None:
+    async with MemoryCluster(1) as cluster:
+        leader = await cluster.leader()
+        await leader.register(leader.controller)
+        await create(leader, "orders")
+        before = set(cluster.tree.children(layout.CONFIG_CHANGES))
+        cluster.tree.now_ms -= 16 * 60 * 1000
+        cluster.tree.create(layout.CONFIG_CHANGE, layout.config_change_znode(2, "orders"), sequential=True)
+        cluster.tree.now_ms += 16 * 60 * 1000
+        cluster.tree.create(layout.CONFIG_CHANGE, layout.config_change_znode(2, "orders"), sequential=True)
+        old, young = sorted(set(cluster.tree.children(layout.CONFIG_CHANGES)) - before)
+        await eventually(lambda: old not in cluster.tree.children(layout.CONFIG_CHANGES), "the old one is gone")
+        assert young in cluster.tree.children(layout.CONFIG_CHANGES)
+        assert epoch(cluster.tree) == 1
