@@ -221,3 +221,5 @@ def test_a_lost_broker_is_seen_in_the_numbers_of_the_others(cluster: ottla.testi
     cluster.restart(lost)
     cluster.wait_in_sync([topic])
     wait_until(lambda: pages.sum("kafka_server_replicamanager_underreplicatedpartitions") == 0)
+    assert pages.sum("kafka_server_replicamanager_isrexpands_total") >= 1
+    wait_until(lambda: pages.sum("ottla_replica_lag", **missing, replica=lost) == 0)

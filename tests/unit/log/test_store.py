@@ -407,7 +407,9 @@ def test_a_directory_that_fails_while_loading_is_offline_and_the_other_serves(tm
     assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists(), "what was not loaded was not closed"
 
 
-def test_a_directory_that_fails_takes_only_its_own_logs_and_the_last_one_is_fatal(tmp_path: Path) -> None:
+def test_a_directory_that_fails_takes_only_its_own_logs_and_the_last_one_is_fatal(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = open_store(tmp_path / "a", tmp_path / "b")
     for number in range(4):
         store.create(TopicPartition("t", number), TOPIC_ID, SETTINGS)
@@ -417,6 +419,7 @@ def test_a_directory_that_fails_takes_only_its_own_logs_and_the_last_one_is_fata
     assert len(lost) == 2
     assert len(store.logs) == 2
     assert store.take_offline(bad, failure) == []
+    assert [record.message for record in caplog.records] == [f"data directory {bad.path} is offline: {failure}"]
     with pytest.raises(NoUsableDirectory, match="told by the disk"):
         store.take_offline(good, StorageFailure(good.path, errno.EIO, "told by the disk"))
 

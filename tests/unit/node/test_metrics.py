@@ -145,6 +145,30 @@ def test_no_metric_is_declared_twice_or_left_out() -> None:
     assert set(declared) == set(FAMILIES.values())
 
 
+EXPECTED_BY_DASHBOARDS = """
+    kafka_server_brokertopicmetrics_messagesin_total kafka_server_brokertopicmetrics_bytesin_total
+    kafka_server_brokertopicmetrics_bytesout_total kafka_server_brokertopicmetrics_totalproducerequests_total
+    kafka_server_brokertopicmetrics_totalfetchrequests_total kafka_server_brokertopicmetrics_failedproducerequests_total
+    kafka_server_brokertopicmetrics_failedfetchrequests_total kafka_network_requestmetrics_requests_total
+    kafka_network_requestmetrics_totaltimems kafka_network_requestmetrics_requestqueuetimems
+    kafka_server_socket_server_metrics_connection_count kafka_server_replicamanager_leadercount
+    kafka_server_replicamanager_partitioncount kafka_server_replicamanager_underreplicatedpartitions
+    kafka_server_replicamanager_isrshrinks_total kafka_server_replicamanager_isrexpands_total
+    kafka_cluster_partition_atminisr kafka_cluster_partition_underminisr kafka_log_log_size
+    kafka_controller_kafkacontroller_activecontrollercount kafka_controller_kafkacontroller_offlinepartitionscount
+    kafka_controller_controllerstats_uncleanleaderelections_total kafka_server_raftmetrics_current_state
+    kafka_server_raftmetrics_current_leader kafka_server_raftmetrics_current_epoch kafka_server_raftmetrics_high_watermark
+    kafka_server_raftmetrics_log_end_offset kafka_consumergroup_lag kafka_consumergroup_current_offset
+    kafka_topic_partitions kafka_topic_partition_current_offset kafka_topic_partition_oldest_offset
+    kafka_topic_partition_in_sync_replica kafka_topic_partition_replicas kafka_topic_partition_leader_is_preferred
+    kafka_topic_partition_under_replicated_partition kafka_brokers process_open_fds
+"""
+
+
+def test_dashboards_for_kafka_find_their_metrics() -> None:
+    assert set(EXPECTED_BY_DASHBOARDS.split()) <= set(FAMILIES)
+
+
 def queries() -> Iterator[tuple[str, str]]:
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     for panel in dashboard["panels"]:
