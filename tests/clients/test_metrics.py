@@ -1,8 +1,10 @@
 """Metrics, health and readiness of real nodes, as Prometheus and those who start nodes see them."""
 
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -138,6 +140,15 @@ def test_a_node_is_alive_and_ready_and_says_what_else_it_could_be_asked(watched:
     assert watched.ask("/healthz") == (200, "alive\n")
     assert watched.ask("/readyz") == (200, "ready\n")
     assert watched.ask("/") == (404, "there are /metrics, /healthz, /readyz\n")
+
+
+def test_a_port_that_is_taken_ends_the_start_with_a_sentence(watched: Watched, tmp_path: Path) -> None:
+    other = OttlaProcess(tmp_path / "data", {"ottla.metrics.port": str(watched.port)})
+    answer = subprocess.run(other.command(), capture_output=True, text=True, timeout=60, check=False)
+    assert answer.returncode == 1
+    assert f"metrics cannot be served on localhost:{watched.port}" in answer.stderr
+    assert "choose another port with --metrics-port" in answer.stderr
+    assert "Traceback" not in answer.stderr
 
 
 # --- a cluster ---
