@@ -94,11 +94,7 @@ class Cluster(abc.ABC):
 
     def resident_megabytes(self) -> float:
         """Of all three."""
-        total = 0
-        for node in NODES:
-            status = Path(f"/proc/{self.pid_of(node)}/status").read_text()
-            total += int(next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1])
-        return total / 1024
+        return sum(resident_kilobytes(self.pid_of(node)) for node in NODES) / 1024
 
 
 class KafkaCluster(Cluster):
@@ -139,7 +135,7 @@ class OttlaCluster(Cluster):
     """ottla as `ottla cluster start` runs it; a node that was ended is started again by `ottla serve`."""
 
     name = "ottla"
-    _program = str(Path(sys.executable).parent / "ottla")
+    program = str(Path(sys.executable).parent / "ottla")
     _all: subprocess.Popen[bytes] | None = None
 
     def format(self) -> None:
@@ -147,13 +143,13 @@ class OttlaCluster(Cluster):
         self.home.mkdir(parents=True)
 
     def command(self, node: int) -> list[str]:
-        return [self._program, "serve", "--config", str(self.home / f"node-{node}" / "server.properties")]
+        return [self.program, "serve", "--config", str(self.home / f"node-{node}" / "server.properties")]
 
     def start(self) -> None:
         arguments = ["--brokers", str(len(NODES)), "--port", str(self.first_port), "--data", str(self.home)]
         with (self.home / "log").open("ab") as log:
             self._all = subprocess.Popen(
-                [self._program, "cluster", "start", *arguments],
+                [self.program, "cluster", "start", *arguments],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -175,6 +171,11 @@ class OttlaCluster(Cluster):
             self._all.terminate()
             self._all.wait(START_SECONDS)
             self._all = None
+
+
+def resident_kilobytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1])
 
 
 def is_running(pid: int) -> bool:

@@ -5,7 +5,7 @@ Owns: labels, targets, the shape of the table. Never knows: how a number came ab
 
 from typing import Any, NamedTuple
 
-from bench import clients, spark, testkit
+from bench import clients, coordination, spark, testkit
 
 
 class Row(NamedTuple):
@@ -119,6 +119,8 @@ def markdown(results: dict[str, Any]) -> str:
         parts.append("## Spark on the same ottla broker\n\n" + spark.table(results["spark"]))
     if "testing" in results:
         parts.append("## Until the first answer\n\n" + testkit.table(results["testing"]))
+    if "coordination" in results:
+        parts.append("## Coordinated by the quorum or by ZooKeeper\n\n" + coordination.table(results["coordination"]))
     return "\n\n".join(parts) + "\n"
 
 

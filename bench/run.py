@@ -1,7 +1,7 @@
 """`python -m bench.run`: ottla and Apache Kafka side by side on this machine.
 
 --only start,load,…                 the parts to run (all): start, load, groups, transactions, cluster,
-                                    restart, scaling, clients, spark, testing
+                                    restart, scaling, clients, spark, testing, coordination
 --starts N                          how many starts of each broker the medians are taken over (3)
 --gigabytes N                       how much data the restart and scaling parts write (5)
 --keep                              write the results to bench/results (printed only, otherwise)
@@ -17,10 +17,25 @@ import re
 import subprocess
 from typing import Any
 
-from bench import clients, cluster, groups, load, report, restart, rounds, scaling, spark, starts, testkit, transactions
+from bench import (
+    clients,
+    cluster,
+    coordination,
+    groups,
+    load,
+    report,
+    restart,
+    rounds,
+    scaling,
+    spark,
+    starts,
+    testkit,
+    transactions,
+)
 from bench.brokers import HERE, libraries
 
-PARTS = ("start", "load", "groups", "transactions", "cluster", "restart", "scaling", "clients", "spark", "testing")
+OF_BROKERS = ("start", "load", "groups", "transactions", "cluster", "restart", "scaling")
+PARTS = (*OF_BROKERS, "clients", "spark", "testing", "coordination")
 RESULTS = HERE / "results"
 
 
@@ -64,6 +79,8 @@ def main() -> None:
         results["spark"] = spark.measure(chosen.starts)
     if "testing" in parts:
         results["testing"] = testkit.measure(max(chosen.starts, 5))
+    if "coordination" in parts:
+        results["coordination"] = coordination.measure(chosen.starts)
     text = page(results)
     print("\n" + text)
     if chosen.keep:

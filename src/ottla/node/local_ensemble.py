@@ -5,6 +5,7 @@ Never knows: what the tree holds. Invariants: files are written once and found a
 that was started has ended.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -44,6 +45,10 @@ class LocalServer(NamedTuple):
     @property
     def log_file(self) -> str:
         return os.path.join(self.folder, "log")
+
+    @property
+    def pid_file(self) -> str:
+        return os.path.join(self.folder, "pid")
 
     @property
     def between(self) -> str:
@@ -176,6 +181,8 @@ class LocalEnsemble:
                     cwd=server.folder,
                 )
             self._running.append(process)
+            with open(server.pid_file, "w", encoding="ascii") as file:
+                file.write(f"{process.pid}\n")
 
     def stop(self) -> None:
         """Tell all, and kill those that do not hear."""
@@ -187,4 +194,8 @@ class LocalEnsemble:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for server in self._servers[: len(self._running)]:
+            # A process that ended leaves no number behind that may soon belong to somebody else.
+            with contextlib.suppress(OSError):
+                os.unlink(server.pid_file)
         self._running = []
