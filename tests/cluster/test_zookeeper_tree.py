@@ -1,4 +1,4 @@
-"""What a cluster keeps in a real ZooKeeper: the tree as its own shell shows it, who may change it, what it refuses."""
+"""What a cluster does with its tree in a real ZooKeeper: orders of operators, brokers that come and go, refusals."""
 
 from __future__ import annotations
 
@@ -30,45 +30,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, zookeeper: ZooKeeperEnsemb
     directory = tmp_path_factory.mktemp("cluster")
     with ZooKeeperCluster(directory, zookeeper, settings=settings, chroot="/some/where") as running:
         yield running
-
-
-def test_zookeepers_own_shell_shows_the_tree_as_documented(
-    cluster: ZooKeeperCluster, zookeeper: ZooKeeperEnsemble
-) -> None:
-    cluster.create_topic("orders", 2, retention_ms="5000")
-    lines = zookeeper.shell("ls", "-R", "/some/where").splitlines()
-    shown = {line.removeprefix("/some/where") for line in lines if line.startswith("/some/where/")}
-    assert shown >= {
-        "/admin/delete_topics",
-        "/brokers/ids/1",
-        "/brokers/ids/2",
-        "/brokers/ids/3",
-        "/brokers/seqid",
-        "/brokers/topics/orders",
-        "/brokers/topics/orders/partitions/0/state",
-        "/brokers/topics/orders/partitions/1/state",
-        "/cluster/id",
-        "/config/brokers/<default>",
-        "/config/changes",
-        "/config/topics/orders",
-        "/controller",
-        "/controller_epoch",
-        "/feature",
-        "/isr_change_notification",
-        "/ottla/brokers/1",
-        "/ottla/offset",
-    }
-    described = zookeeper.shell("get", "-s", "/some/where/brokers/topics/orders/partitions/0/state")
-    state = json.loads(next(line for line in described.splitlines() if line.startswith("{")))
-    assert state["version"] == 1
-    assert state["leader_epoch"] >= 0
-    assert 1 <= state["controller_epoch"] <= int(cluster.tree.get("/controller_epoch")[0])
-    assert sorted(state["isr"]) == [1, 2, 3]
-    assert state["leader"] in state["isr"]
-    broker = cluster.znode("/brokers/ids/1")
-    assert broker["version"] == 5
-    assert f"PLAINTEXT://127.0.0.1:{cluster.nodes[1].port}" in broker["endpoints"]
-    assert cluster.znode("/config/topics/orders") == {"version": 1, "config": {"retention.ms": "5000"}}
 
 
 def test_what_operators_place_in_the_tree_is_done(cluster: ZooKeeperCluster) -> None:

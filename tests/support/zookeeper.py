@@ -171,11 +171,12 @@ class ZooKeeperEnsemble:
         client.start(timeout=START_SECONDS)
         return client
 
-    def shell(self, *command: str) -> str:
-        """What ZooKeeper's own shell prints."""
+    def shell(self, *command: str, typed: str = "") -> str:
+        """What ZooKeeper's own shell prints, of one command or of lines that are typed."""
         answer = subprocess.run(
             java("org.apache.zookeeper.ZooKeeperMain", "-server", self.connect, *command),
             check=True,
+            input=typed,
             capture_output=True,
             text=True,
             timeout=60,
