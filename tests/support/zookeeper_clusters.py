@@ -38,7 +38,8 @@ class ZooKeeperCluster(ClusterProcesses):
         self._chroot = chroot
         self._client: Any = None
         own = {**QUICK, "zookeeper.connect": ensemble.connect + chroot, **(settings or {})}
-        super().__init__(directory, nodes, own, links=links, voters=nodes)
+        # Whatever else is under test: Kafka 4 has no other way than the quorum.
+        super().__init__(directory, nodes, own, links=links, voters=nodes, kind="ottla")
         for node in self.nodes.values():
             for name in OF_THE_QUORUM:
                 del node.settings[name]
