@@ -14,6 +14,8 @@ REPLICAS = 3
 _COMMON = {
     "group.initial.rebalance.delay.ms": "0",
     "num.io.threads": "2",
+    # Whatever waits while time is moved would count as slow.
+    "ottla.slow.request.ms": "-1",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
 }
@@ -65,6 +67,8 @@ def texts_of_nodes(settings: Mapping[str, object]) -> dict[str, str]:
     texts = setting_texts(settings)
     for name in OWN_SETTINGS & texts.keys():
         raise ValueError(f"{name} is chosen here: an embedded node has a free port and a directory of its own")
+    if "ottla.metrics.port" in texts:
+        raise ValueError("ottla.metrics.port: an embedded node serves no metrics; a process does (ottla serve)")
     return texts
 
 
