@@ -50,6 +50,8 @@ def test_a_cluster_moves_to_the_quorum_and_its_clients_go_on(tmp_path: Path) -> 
             assert "nothing was changed" in shown
             files = [str(node.folder / "quorum.properties") for node in cluster.nodes.values()]
             voters = [argument for file in files for argument in ("--config", file)]
+            planned = ottla("quorum", "migrate", "--zookeeper", place, *voters).decode()
+            assert f"node 2 would begin with this in {cluster.nodes[2].data}" in planned
             moved = ottla.json("quorum", "migrate", "--zookeeper", place, *voters, "--execute")
             assert moved["executed"]
             assert moved["voters"] == [1, 2, 3]

@@ -89,7 +89,7 @@ def migrate(
     except StartFailure as failure:
         raise Failure(str(failure).rstrip(".")) from None
     if not as_json:
-        say(_next_step(execute=execute))
+        say(_next_step(voters, execute=execute))
 
 
 def _settings(zookeeper: str | None, old: str | None) -> "SessionSettings":
@@ -166,7 +166,14 @@ def _json(plan: "Plan", voters: "list[BrokerValues]", *, done: bool) -> dict[str
     }
 
 
-def _next_step(*, execute: bool) -> str:
+def _next_step(voters: "list[BrokerValues]", *, execute: bool) -> str:
     if execute:
         return "start the nodes with their new settings; keep ZooKeeper until you are content\n"
-    return "nothing was changed; with --config FILE --execute, the voter of that file begins with this\n"
+    if not voters:
+        return "nothing was changed; with --config FILE --execute, the voter of that file begins with this\n"
+    from ottla.node.formatting import metadata_log_directory
+
+    places = [
+        f"node {each.integer('node.id')} would begin with this in {metadata_log_directory(each)}\n" for each in voters
+    ]
+    return "".join(places) + "nothing was changed; --execute does it\n"

@@ -58,10 +58,10 @@ async def survey(session: Ensemble) -> Plan:
     """Read the tree. Raises StartFailure, and what reading raises: Unreachable, Refused, BadZnode."""
     living = await session.children(layout.BROKER_IDS)
     if living:
-        brokers = ", ".join(living)
+        brokers = f"broker {living[0]} is" if len(living) == 1 else f"brokers {', '.join(living)} are"
         raise StartFailure(
-            f"the cluster runs: broker {brokers} is registered in ZooKeeper. Stop every node first; what one "
-            "that crashed left there goes when its session ends."
+            f"the cluster runs: {brokers} registered in ZooKeeper. Stop every node first; what one that crashed left "
+            "there goes when its session ends."
         )
     if await session.get(layout.CONTROLLER) is not None:
         raise StartFailure("the cluster runs: it has a controller in ZooKeeper. Stop every node first.")

@@ -97,6 +97,14 @@ async def test_a_cluster_that_runs_is_refused(path: str) -> None:
         await survey(MemorySession(tree))
 
 
+async def test_brokers_that_run_are_named() -> None:
+    tree = classic_tree()
+    for number in (1, 2):
+        tree.create(f"/brokers/ids/{number}", b"{}", owner=number)
+    with pytest.raises(StartFailure, match="brokers 1, 2 are registered"):
+        await survey(MemorySession(tree))
+
+
 async def test_a_tree_without_a_cluster_is_refused() -> None:
     with pytest.raises(StartFailure, match="no cluster in this tree"):
         await survey(MemorySession(MemoryTree()))
