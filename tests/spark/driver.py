@@ -150,7 +150,13 @@ def main() -> None:
     plan = json.loads(Path(sys.argv[1]).read_text())
     spark = ottla.spark.start_session("driver", plan["master"], plan["settings"])
     spark.dataSource.register(WatchedDataSource)
-    queries = [start(spark, plan["folder"], query) for query in plan["queries"]]
+    queries = []
+    pause = threading.Event()
+    for wanted in plan["queries"]:
+        query = start(spark, plan["folder"], wanted)
+        queries.append(query)
+        while query.isActive and query.lastProgress is None:  # one at a time: Spark gives a new Python ten seconds
+            pause.wait(PAUSE_SECONDS)
     for query in queries:
         query.awaitTermination()
     spark.stop()

@@ -29,6 +29,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]
         yield running
 
 
+@pytest.mark.timeout(600)
 def test_a_worked_pipeline_runs_unchanged_on_two_workers(
     standalone: Standalone, broker: Broker, tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ def send_shop(broker: Broker, names: dict[str, str]) -> list[tuple[str, ...]]:
     return sorted((order, of["customer"], of["name"], of["city"], of["tier"]) for order, of in known)
 
 
+@pytest.mark.timeout(600)
 def test_each_result_is_there_once_when_an_executor_is_killed(
     standalone: Standalone, broker: Broker, tmp_path: Path
 ) -> None:

@@ -24,6 +24,8 @@ _SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
+_ARROW = "-Darrow.enable_unsafe_memory_access=true"
+"""Spark takes Arrow's columns apart value by value: without this each look at one checks the memory's bounds again."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -62,7 +64,8 @@ def session_settings(environment: Mapping[str, str], master: str | None) -> dict
     master = master or "local[*]"
     chosen = _SETTINGS | {
         "spark.master": master,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOGGING}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOGGING} {_ARROW}",
+        "spark.executor.extraJavaOptions": _ARROW,
     }
     if master.startswith("local"):
         # Spark's 200 are for clusters: here each is a file per micro-batch and a task in a queue
