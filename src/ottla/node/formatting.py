@@ -7,7 +7,7 @@ written when one of the directories cannot be used.
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ottla.base.ports import Disk
@@ -22,6 +22,7 @@ from ottla.log.properties import (
     read_directory_properties,
     write_directory_properties,
 )
+from ottla.metadata.facts import Fact
 from ottla.node.listeners import parse_listeners
 from ottla.node.options import StartFailure
 from ottla.node.roles import VOTER_VERSIONS
@@ -51,25 +52,32 @@ class Wishes(NamedTuple):
 
 def format_directories(world: World, values: BrokerValues, wishes: Wishes) -> tuple[str, list[Formatted]]:
     """Give every data directory of a node to a cluster; answers its id. Raises StartFailure."""
-    disk, random = world.disk, world.random
-    cluster_id, ignore_formatted = wishes.cluster_id, wishes.ignore_formatted
     own_id, voters = first_voters(world, values, wishes)
-    if cluster_id is not None:
+    given = give_directories(world, values, wishes, own_id)
+    if voters.voters:
+        write_first_snapshot(world, values, SnapshotState(LogPosition(0, 0), 1, voters), ())
+    return given
+
+
+def give_directories(world: World, values: BrokerValues, wishes: Wishes, own_id: bytes) -> tuple[str, list[Formatted]]:
+    """Make the directories this node's, the one of the metadata with this id unless it has one. Raises StartFailure."""
+    disk, random = world.disk, world.random
+    if wishes.cluster_id is not None:
         try:
-            identity_bytes(cluster_id)
+            identity_bytes(wishes.cluster_id)
         except ValueError:
             raise StartFailure(
-                f"{cluster_id!r} is no cluster id: one has 22 letters and digits; leave --cluster-id out for a new one."
+                f"{wishes.cluster_id!r} is no cluster id: one has 22 letters and digits; leave --cluster-id out for a "
+                "new one."
             ) from None
-    paths = _paths(values)
     try:
-        found = [(path, read_directory_properties(disk, path)) for path in paths]
+        found = [(path, read_directory_properties(disk, path)) for path in _paths(values)]
     except UnusableDirectory as problem:
         raise StartFailure(str(problem)) from None
     except OSError as problem:
         raise StartFailure(f"cannot read {problem.filename}: {problem.strerror}.") from None
     node_id = values.integer("node.id")
-    cluster = cluster_id or next((own.cluster_id for _, own in found if own is not None), None)
+    cluster = wishes.cluster_id or next((own.cluster_id for _, own in found if own is not None), None)
     cluster = cluster or identity_text(random.identity())
     for path, own in found:
         if own is None:
@@ -78,23 +86,30 @@ def format_directories(world: World, values: BrokerValues, wishes: Wishes) -> tu
             own.require(path, cluster, node_id)
         except UnusableDirectory as problem:
             raise StartFailure(str(problem)) from None
-        if not ignore_formatted:
+        if not wishes.ignore_formatted:
             raise StartFailure(f"{path} is formatted already; leave it so with --ignore-formatted.")
     try:
         for path, own in found:
-            if own is None:
+            if own is None or not own.directory_id:  # Kafka's of the ZooKeeper times have none
                 disk.make_directory(path)
                 of_metadata = path == metadata_directory(values)
                 properties = DirectoryProperties(cluster, node_id, own_id if of_metadata else random.identity())
                 write_directory_properties(disk, path, properties)
-        if voters.voters:
-            disk.make_directory(metadata_log_directory(values))
-            Snapshots(world, metadata_log_directory(values)).write(SnapshotState(LogPosition(0, 0), 1, voters), ())
+    except OSError as problem:
+        raise StartFailure(f"cannot write to {problem.filename}: {problem.strerror}.") from None
+    return cluster, [Formatted(path, own is None) for path, own in found]
+
+
+def write_first_snapshot(world: World, values: BrokerValues, state: SnapshotState, facts: Iterable[Fact]) -> None:
+    """What the metadata log begins with. Blocking. Raises StartFailure."""
+    directory = metadata_log_directory(values)
+    try:
+        world.disk.make_directory(directory)
+        Snapshots(world, directory).write(state, facts)
     except OSError as problem:
         raise StartFailure(f"cannot write to {problem.filename}: {problem.strerror}.") from None
     except StorageFailure as problem:
         raise StartFailure(str(problem)) from None
-    return cluster, [Formatted(path, own is None) for path, own in found]
 
 
 def first_voters(world: World, values: BrokerValues, wishes: Wishes) -> tuple[bytes, VoterSet]:
@@ -104,7 +119,8 @@ def first_voters(world: World, values: BrokerValues, wishes: Wishes) -> tuple[by
         present = read_directory_properties(world.disk, path)
     except (UnusableDirectory, OSError):
         present = None  # told in a moment, with the other directories
-    own_id = world.random.identity() if present is None else present.directory_id
+    present_id = b"" if present is None else present.directory_id
+    own_id = present_id or world.random.identity()
     if not wishes.standalone and wishes.initial_controllers is None:
         return own_id, VoterSet()
     if values.listing("controller.quorum.voters"):
@@ -113,7 +129,7 @@ def first_voters(world: World, values: BrokerValues, wishes: Wishes) -> tuple[by
     if wishes.initial_controllers is not None:
         voters = VoterSet.of(_initial_voter(text, values) for text in wishes.initial_controllers.split(","))
         own = voters.find(node_id)
-        if present is None and own is not None:
+        if not present_id and own is not None:
             own_id = own.directory_id
         return own_id, voters
     for address in parse_listeners(values.listing("listeners"), "listeners"):

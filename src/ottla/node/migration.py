@@ -12,12 +12,19 @@ from collections.abc import AsyncIterator, Iterator
 from typing import NamedTuple
 
 from ottla.base.settings.values import BrokerValues
-from ottla.controller.snapshots import Snapshots, SnapshotState
-from ottla.log.files import StorageFailure, World
+from ottla.controller.snapshots import SnapshotState
+from ottla.log.files import World
 from ottla.metadata.features import starting_levels
 from ottla.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 from ottla.metadata.snapshot import facts_of
-from ottla.node.formatting import Formatted, Wishes, first_voters, format_directories, metadata_log_directory
+from ottla.node.formatting import (
+    Formatted,
+    Wishes,
+    first_voters,
+    give_directories,
+    metadata_log_directory,
+    write_first_snapshot,
+)
 from ottla.node.options import StartFailure
 from ottla.node.roles import by_zookeeper, roles_of
 from ottla.raft.log_view import LogPosition
@@ -150,16 +157,9 @@ def require_voter(world: World, values: BrokerValues) -> None:
 def move(world: World, values: BrokerValues, plan: Plan, wishes: Wishes) -> list[Formatted]:
     """Write the quorum's first snapshot for one voter; its directories stay its own. Blocking. Raises StartFailure."""
     require_voter(world, values)
-    wishes = wishes._replace(cluster_id=plan.image.cluster_id, ignore_formatted=True)
-    _, directories = format_directories(world, values, wishes._replace(standalone=False, initial_controllers=None))
-    _, voters = first_voters(world, values, wishes)
-    directory = metadata_log_directory(values)
+    own_id, voters = first_voters(world, values, wishes)
+    given = wishes._replace(cluster_id=plan.image.cluster_id, ignore_formatted=True)
+    _, directories = give_directories(world, values, given, own_id)
     state = SnapshotState(plan.position, 1 if voters.voters else 0, voters)
-    try:
-        world.disk.make_directory(directory)
-        Snapshots(world, directory).write(state, facts_of(plan.image))
-    except OSError as problem:
-        raise StartFailure(f"cannot write to {problem.filename}: {problem.strerror}.") from None
-    except StorageFailure as problem:
-        raise StartFailure(str(problem)) from None
+    write_first_snapshot(world, values, state, facts_of(plan.image))
     return directories

@@ -16,6 +16,7 @@ from ottla.metadata.image import NO_LEADER, ClusterImage, ResourceType
 from ottla.node.formatting import Wishes, metadata_log_directory
 from ottla.node.migration import Plan, move, require_voter, survey
 from ottla.node.options import Options, StartFailure, resolve
+from ottla.records.control import Voters
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
 from support.clusters import creation, new_topic
@@ -132,6 +133,32 @@ async def test_the_first_snapshot_of_a_voter_is_what_was_planned(tmp_path: Path)
     assert image.topics == plan.image.topics
     assert image.configs == plan.image.configs
     assert image.next_producer_id == plan.image.next_producer_id
+
+
+@pytest.mark.parametrize("formatted", [True, False])
+async def test_voters_that_can_change_begin_with_the_ids_of_their_directories(tmp_path: Path, formatted: bool) -> None:
+    """Directories of Kafka's brokers have none at first; those of new machines are not there at all."""
+    text = f"version=0\ncluster.id={CLUSTER}\nbroker.id=1\n"
+    named = identity_text(b"d" * 16)
+    for name, wishes in (
+        ("alone", Wishes(standalone=True)),
+        ("named", Wishes(initial_controllers=f"1@127.0.0.1:9093:{named}")),
+    ):
+        folder = tmp_path / name
+        if formatted:
+            folder.mkdir()
+            (folder / "meta.properties").write_text(text)
+        listeners = "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"
+        values = resolve(Options(data=str(folder), assignments=["node.id=1", listeners]))
+        plan = await survey(MemorySession(classic_tree()))
+        move(WORLD, values, plan, wishes)
+        own = read_directory_properties(RealDisk(), str(folder))
+        assert own is not None
+        controls = Snapshots(WORLD, metadata_log_directory(values)).controls(plan.position)
+        (voter,) = next(each.voters for each in controls if isinstance(each, Voters))
+        assert (voter.voter_id, voter.directory_id) == (1, own.directory_id)
+        assert len(own.directory_id) == 16
+        assert name == "alone" or identity_text(own.directory_id) == named
 
 
 async def test_metadata_that_is_there_is_never_written_over(tmp_path: Path) -> None:
