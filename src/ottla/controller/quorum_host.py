@@ -93,6 +93,7 @@ class QuorumHost:
         """Where the log is cut off when the disk has failed."""
         self._stopped = False
         self._writing_snapshot = False
+        self._told_voters: VoterSet | None = None
         self._told_leading = False
         self._election = Election()
         self._log: QuorumLog | None = None
@@ -327,6 +328,7 @@ class QuorumHost:
     def _tell(self, effect: Effect) -> None:
         if isinstance(effect, effect_kinds.Commit):
             self._tell_committed(effect.high_watermark)
+            self._tell_voters(effect.high_watermark)
         elif isinstance(effect, effect_kinds.LeaderKnown):
             if effect.leader_id < 0:
                 logger.info("the quorum has no leader in epoch %d", effect.epoch)
@@ -339,6 +341,15 @@ class QuorumHost:
         elif isinstance(effect, effect_kinds.StopLeading) and self._told_leading:
             self._told_leading = False
             self._events.stopped_leading(effect.epoch)
+
+    def _tell_voters(self, high_watermark: int) -> None:
+        """Once others than those of before are agreed on."""
+        voters, before = self.raft.voters, self._told_voters
+        if voters is before or self.raft.log.voters_offset >= high_watermark:
+            return
+        self._told_voters = voters
+        if before is not None and before.ids != voters.ids:
+            logger.info("the voters of the quorum are %s now, %s before", _names(voters), _names(before))
 
     def _tell_committed(self, high_watermark: int) -> None:
         try:
@@ -472,3 +483,7 @@ class QuorumHost:
         if link is None:
             link = self._open_links[key] = self._links.link(address.host, address.port)
         return link
+
+
+def _names(voters: VoterSet) -> str:
+    return ", ".join(map(str, voters.ids))

@@ -223,7 +223,8 @@ async def test_snapshots_are_written_one_at_a_time(tmp_path: Path) -> None:
     await quorum.stop_all()
 
 
-async def test_voters_come_and_go_while_it_runs(tmp_path: Path) -> None:
+async def test_voters_come_and_go_while_it_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ottla.quorum")
     quorum = Quorum(tmp_path, 1, dynamic=True)
     for node_id in range(3):
         quorum.start(node_id)
@@ -248,6 +249,9 @@ async def test_voters_come_and_go_while_it_runs(tmp_path: Path) -> None:
     quorum.decide(leader, "b")
     await quorum.all_know("a", "b")
     assert [voter.voter_id for voter in quorum.nodes[0].voters] == [1, 2]
+    told = {record.message for record in caplog.records if record.message.startswith("the voters")}
+    assert told >= {f"the voters of the quorum are {now}" for now in ("0, 1 now, 0 before", "0, 1, 2 now, 0, 1 before")}
+    assert "the voters of the quorum are 1, 2 now, 0, 1, 2 before" in told
     state = json.loads((tmp_path / "node-1" / "quorum-state").read_text())
     assert state["data_version"] == 1
     await quorum.stop_all()
