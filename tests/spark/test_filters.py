@@ -71,3 +71,10 @@ def test_what_is_not_understood_is_left_to_spark() -> None:
     ranges, left = narrowed(*filters)
     assert ranges == RANGES
     assert left == filters
+
+
+def test_a_column_of_the_value_is_not_taken_for_one_of_the_record() -> None:
+    of_value = EqualTo(("partition",), 1)
+    narrowing, left = narrow([of_value, EqualTo(("record_partition",), 0)], {"record_partition": "partition"})
+    assert left == [of_value]
+    assert {each.partition.partition for each in narrowing.apply(RANGES)} == {0}
