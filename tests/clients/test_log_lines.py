@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 import ottla.testing
 from support.polling import wait_until
@@ -109,6 +110,9 @@ def test_the_generations_of_a_group(broker: ottla.testing.Broker, lines: Lines, 
     consumer.close()
     gone = rf"group g-{protocol}: generation \d+ without members: member .+ (left|is gone).*"
     lines.wait(gone)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.delete_consumer_groups([f"g-{protocol}"])[f"g-{protocol}"].result(30)
+    assert len(lines.wait(f"group g-{protocol} is deleted")) == 1
 
 
 def test_a_transaction_that_times_out(broker: ottla.testing.Broker, lines: Lines) -> None:

@@ -13,7 +13,7 @@ from ottla.groups.decision import Decision, Limits
 from ottla.groups.facts import Fact, OffsetFact
 from ottla.groups.machine import GroupMachine
 from ottla.groups.records import written
-from ottla.groups.telling import generation_of, group_of, new_generation
+from ottla.groups.telling import generation_of, group_of, is_gone, new_generation
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ class GroupShard(MachineShard[Fact, Message]):
     def _apply(self, facts: Sequence[Fact], writer: Writer | None) -> None:
         if writer is None:
             super()._apply(facts, writer)
+            for fact in facts:
+                if type(fact) is not OffsetFact and is_gone(fact) and fact.group_id not in self.machine.groups:
+                    logger.info("group %s is deleted", fact.group_id)
             return
         for fact in facts:
             assert isinstance(fact, OffsetFact)

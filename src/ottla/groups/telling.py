@@ -1,13 +1,14 @@
 """What a decision means for a group, in a sentence for the log of its coordinator.
 
 Owns: the words. Never knows: who prints them. Invariant: a sentence is made for each new generation, and for nothing
-else.
+that happens between two of them.
 """
 
 from collections.abc import Collection
 
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.decision import Decision
+from ottla.groups.facts import Fact, GroupFact
 from ottla.groups.modern import ConsumerGroup
 from ottla.groups.modern_facts import EpochFact, SubscriptionFact
 
@@ -32,6 +33,11 @@ def group_of(decision: Decision) -> str | None:
     ):
         return decision.aftermath.group_id
     return None
+
+
+def is_gone(fact: Fact) -> bool:
+    """Whether it may be the last that is said of a group."""
+    return (isinstance(fact, GroupFact) and fact.group is None) or (isinstance(fact, EpochFact) and fact.epoch is None)
 
 
 def new_generation(decision: Decision, members_before: Collection[str], after: Group) -> str:
