@@ -78,7 +78,8 @@ def register(
         # The same process says something new of itself.
         fact = _registered(request, existing.epoch, existing)
         return Decision([fact], BrokerRegistrationResponse(broker_epoch=existing.epoch))
-    clean = existing is not None and existing.epoch == request.previous_broker_epoch
+    # One that nobody knows is in no in-sync set, but for trees that Kafka kept in ZooKeeper: there the set is believed.
+    clean = existing is None or existing.epoch == request.previous_broker_epoch
     facts = [_registered(request, epoch, None), *partitions.stopped(request.broker_id, place, clean=clean)]
     return Decision(facts, BrokerRegistrationResponse(broker_epoch=epoch))
 

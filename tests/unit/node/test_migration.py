@@ -10,16 +10,20 @@ from ottla.base.vocabulary import identity_text
 from ottla.controller.snapshots import Snapshots
 from ottla.log.files import World
 from ottla.log.properties import read_directory_properties
+from ottla.metadata import brokers
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import METADATA_VERSION
 from ottla.metadata.image import NO_LEADER, ClusterImage, ResourceType
+from ottla.metadata.snapshot import facts_of
 from ottla.node.formatting import Wishes, metadata_log_directory
 from ottla.node.migration import Plan, move, require_voter, survey
 from ottla.node.options import Options, StartFailure, resolve
 from ottla.records.control import Voters
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
-from support.clusters import creation, new_topic
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from support.clusters import applied, creation, new_topic, registration
+from support.partition_states import place
 from support.zookeeper_nodes import MemoryCluster
 from support.zookeeper_tree import MemorySession, MemoryTree
 
@@ -82,6 +86,21 @@ async def test_nobody_leads_at_first_and_each_leader_before_is_of_an_older_epoch
     orders = (await survey(MemorySession(classic_tree()))).image.topics["orders"]
     assert [partition.leader for partition in orders.partitions] == [NO_LEADER, NO_LEADER]
     assert [partition.leader_epoch for partition in orders.partitions] == [6, 3]
+
+
+async def test_who_was_in_sync_leads_when_it_comes_back_though_only_the_tree_knows_it() -> None:
+    """A tree of Kafka's has no registrations that a clean stop could be told by."""
+    plan = await survey(MemorySession(classic_tree()))
+    image = applied(facts_of(plan.image), ClusterImage(CLUSTER))
+    for number in (1, 2):
+        request = registration(number)
+        request.cluster_id = CLUSTER
+        image = applied(brokers.register(request, place(image), number, brokers.Holder.GONE).facts, image)
+        beat = BrokerHeartbeatRequest(number, number, 1000, want_fence=False)
+        image = applied(brokers.heartbeat(beat, place(image), brokers.Standing(None, 1 << 60)).facts, image)
+    assert [each.leader for each in image.topics["orders"].partitions] == [1, 2]
+    assert [each.leader for each in image.topics["bills"].partitions] == [1]
+    assert not any(each.recovering for topic in image.topics.values() for each in topic.partitions)
 
 
 async def test_voters_on_several_machines_begin_with_the_same_ids() -> None:
