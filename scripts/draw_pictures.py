@@ -24,7 +24,7 @@ from ottla.runtime.disk import RealDisk
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "pictures"
 LOOK_SECONDS = 0.01
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 90.0
 LEFT = 96
 WIDTH = 900
 INK, PALE, GRID = "#263238", "#90a4ae", "#eceff1"
@@ -153,7 +153,7 @@ class Watch:
 
     async def run(self) -> None:
         while True:
-            with contextlib.suppress(ClientError):
+            with contextlib.suppress(ClientError, KeyError):  # a broker may not know yet of what is new
                 seen = await self._look()
                 if not self.samples or self.samples[-1].seen != seen:
                     self.samples.append(Sample(self.now if self.samples else 0.0, seen))
@@ -248,7 +248,7 @@ async def draw_replication(nodes: Nodes, admin: ottla.Admin, target: Path) -> No
     acknowledged: list[float] = []
 
     async def look() -> Partition:
-        return next(each for each in await admin.topics(5.0) if each.name == topic).partitions[0]
+        return {each.name: each for each in await admin.topics(5.0)}[topic].partitions[0]
 
     async def write(producer: ottla.Producer, watch: Watch) -> None:
         while True:
@@ -399,6 +399,7 @@ async def draw_quorum(nodes: Nodes, admin: ottla.Admin, target: Path) -> None:
             return isinstance(seen, tuple) and seen[0] not in (victim, -1)
 
         await until(elected, "another leader of the quorum")
+        await until(lambda: any("is the controller" in line for line in nodes.said(lengths)), "a line in its log")
         await asyncio.sleep(0.5)
         end = watch.now
     said = nodes.said(lengths)[:10]

@@ -57,9 +57,7 @@ class Play:
         for name, created in (await self._admin.create_topics(new)).items():
             if created.error:
                 raise Stalled(f"topic {name} could not be created: {created.error.name} {created.message or ''}")
-        await self._until(
-            lambda: self._all_in_sync() and len(self._shop_topics()) == len(TOPICS), "the topics to appear"
-        )
+        await self._until(self._all_in_sync, "the topics to appear")
         rows = [
             [f"{topic.name}-{part.number}", str(part.leader), _list(part.replicas), _list(part.in_sync)]
             for topic in self._shop_topics()
@@ -239,7 +237,8 @@ class Play:
         return sum(part.leader in (dead, -1) for topic in self._topics for part in topic.partitions)
 
     def _all_in_sync(self) -> bool:
-        return all(len(part.in_sync) == len(part.replicas) for topic in self._topics for part in topic.partitions)
+        whole = all(len(part.in_sync) == len(part.replicas) for topic in self._topics for part in topic.partitions)
+        return whole and len(self._shop_topics()) == len(TOPICS)
 
     def _show_desk(self) -> None:
         rows = []
