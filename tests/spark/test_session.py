@@ -48,6 +48,17 @@ def test_filters_on_partition_and_offset_read_less(spark: SparkSession, broker: 
     assert reading(spark, broker, "spark-filters", **bounds).count() == 40 + 50 + 1
 
 
+def test_a_session_that_pushes_no_filters_reads_all_the_same(spark: SparkSession, broker: Broker) -> None:
+    create_topic(broker, "spark-unpushed", 1)
+    fill(broker, "spark-unpushed", [Rec(b"%d" % each) for each in range(50)])
+    setting = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(setting, "false")  # Spark's default
+    try:
+        assert reading(spark, broker, "spark-unpushed").where("offset >= 40").count() == 10
+    finally:
+        spark.conf.set(setting, "true")
+
+
 def test_what_is_wrong_is_one_sentence_on_the_driver(spark: SparkSession, broker: Broker) -> None:
     with pytest.raises(Exception, match="did you mean includeHeaders"):
         reading(spark, broker, "spark-wrong", includeHeader="true").count()

@@ -13,7 +13,7 @@ from pyspark.sql.types import BinaryType, LongType, StructType
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.spark import tables
-from ottla.spark.batch_reader import BatchReader, RangePartition
+from ottla.spark.batch_reader import BatchReader, FilteringReader, RangePartition
 from ottla.spark.columns import Gathering
 from ottla.spark.errors import BadOption
 from ottla.spark.formats.rows import shape_of
@@ -69,7 +69,7 @@ def test_a_table_may_end_earlier_and_have_typed_columns(broker: Broker, topic: s
 
 def test_filters_on_offsets_are_left_to_spark_since_they_would_change_what_is_last(broker: Broker, topic: str) -> None:
     changes(broker, topic)
-    reader = BatchReader(parse_source(options(broker, topic), streaming=False))
+    reader = FilteringReader(parse_source(options(broker, topic), streaming=False))
     by_offset = GreaterThan(("offset",), 3)
     assert list(reader.pushFilters([EqualTo(("partition",), 0), by_offset])) == [by_offset]
     assert [row["offset"] for row in rows(reader)] == [2, 5]

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from ottla.base.vocabulary import TopicPartition
 from ottla.spark import segments
 from ottla.spark.columns import Gathering, record_columns
-from ottla.spark.errors import BadOption
+from ottla.spark.errors import BadOption, each_in_one_sentence, in_one_sentence
 from ottla.spark.filters import Narrowing, narrow
 from ottla.spark.formats.rows import RowShape
 from ottla.spark.options import SourceOptions
@@ -37,13 +37,7 @@ class BatchReader(DataSourceReader):
         self._shape = shape
         self._narrowing = Narrowing()
 
-    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 — Spark's name
-        names = self._shape.record if self._shape else {name: name for name in record_columns(True)}
-        if self._options.table:  # what is last is not known before everything is read
-            names = {column: name for column, name in names.items() if name in ("topic", "partition")}
-        self._narrowing, left = narrow(filters, names)
-        return left
-
+    @in_one_sentence
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         starts, ends = self._from_disk() if options.path else self._from_cluster()
@@ -60,7 +54,7 @@ class BatchReader(DataSourceReader):
             records = read_table(lambda gatherer: read(options, wanted, gatherer), gathering)
         else:
             records = read(options, wanted, gathering)
-        return records if self._shape is None else self._shape.rows(records)
+        return each_in_one_sentence(records if self._shape is None else self._shape.rows(records))
 
     def _from_cluster(self) -> tuple[Offsets, Offsets]:
         survey = Survey(self._options)
@@ -84,3 +78,14 @@ class BatchReader(DataSourceReader):
             later = segments.first_at(options, moments)
             starts = {each: max(starts[each], later.get(each, ends[each])) for each in starts}
         return starts, ends
+
+
+class FilteringReader(BatchReader):
+    """Reads less where the query asks for less. Spark refuses such a reader in sessions that do not push filters."""
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 — Spark's name
+        names = self._shape.record if self._shape else {name: name for name in record_columns(True)}
+        if self._options.table:  # what is last is not known before everything is read
+            names = {column: name for column, name in names.items() if name in ("topic", "partition")}
+        self._narrowing, left = narrow(filters, names)
+        return left

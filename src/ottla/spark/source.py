@@ -3,6 +3,7 @@
 Owns: the name, the schema, and which reader or writer serves. Never knows: what they do.
 """
 
+import sys
 from typing import Any
 
 import pyarrow as pa
@@ -10,9 +11,9 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ottla.spark.batch_reader import BatchReader
+from ottla.spark.batch_reader import BatchReader, FilteringReader
 from ottla.spark.columns import record_columns
-from ottla.spark.errors import BadOption
+from ottla.spark.errors import BadOption, in_one_sentence
 from ottla.spark.formats.encoding import encoder_of
 from ottla.spark.formats.options import parse_form
 from ottla.spark.formats.rows import RowShape, shape_of
@@ -21,6 +22,9 @@ from ottla.spark.options import SourceOptions, parse_source, source_options, tru
 from ottla.spark.sink import BatchWriter, ExactStreamWriter, PlainStreamWriter
 from ottla.spark.sink_options import SinkOptions, parse_sink
 from ottla.spark.stream_reader import StreamReader
+
+_PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
+"""What a Python process of Spark's runs when there are filters to push, in a session that does so."""
 
 
 class OttlaDataSource(DataSource):
@@ -33,24 +37,30 @@ class OttlaDataSource(DataSource):
     def name(cls) -> str:
         return "ottla"
 
+    @in_one_sentence
     def schema(self) -> str:
         given = source_options(self.options)
         form, headers = parse_form(given), truth(given, "includeHeaders", False)
         return columns_ddl(record_columns(headers)) if form is None else typed_schema(form, headers)
 
+    @in_one_sentence
     def reader(self, schema: StructType) -> BatchReader:
         options = parse_source(self.options, streaming=False)
-        return BatchReader(options, _shape(options, schema))
+        kind = FilteringReader if _PUSHING in sys.modules else BatchReader
+        return kind(options, _shape(options, schema))
 
+    @in_one_sentence
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 — Spark's name
         options = parse_source(self.options, streaming=True)
         return StreamReader(options, _shape(options, schema))
 
+    @in_one_sentence
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         if overwrite:
             raise BadOption("a topic cannot be overwritten: write with mode append")
         return BatchWriter(self._sink(schema, streaming=False))
 
+    @in_one_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> ExactStreamWriter | PlainStreamWriter:  # noqa: N802
         options = self._sink(schema, streaming=True)
         return ExactStreamWriter(options) if options.exactly_once else PlainStreamWriter(options)
