@@ -280,6 +280,24 @@ def test_a_pipeline_in_python_is_planned_and_checked(tmp_path: Path, inside: Run
     assert inside("check", str(file)) == (0, f"{file} is fine: 2 sources and tables, 1 sinks\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("orders.nothing()", "build(p): "),
+        ("undefined", "build(p): line 6: NameError: name 'undefined' is not defined"),
+        ("p.sink('x', orders, topik='t')", "sink x has no key 'topik'; did you mean topic?"),
+        ("p.source('orders', topic='t')", "orders is there twice"),
+    ],
+)
+def test_mistakes_in_python_are_sentences_with_their_line(tmp_path: Path, inside: Run, line: str, said: str) -> None:
+    file = tmp_path / "mistaken.py"
+    file.write_text(f"# a pipeline\n\n\ndef build(p):\n    orders = p.source('orders', topic='o')\n    {line}\n")
+    code, told = inside("check", str(file))
+    assert code == 1
+    assert said in told
+    assert len(told.splitlines()) == 1
+
+
 SLOW_STEP = """
 import threading
 from pathlib import Path
@@ -344,6 +362,23 @@ sinks:
 """
 
 
+LATE_STEP = """
+from pathlib import Path
+
+
+def late_once(frame):
+    place = Path(__file__).parent
+
+    def work(batches):
+        if not (place / "late").exists():
+            (place / "late").touch()
+            raise RuntimeError("Python worker failed to connect back.")  # as Spark says it on a busy machine
+        yield from batches
+
+    return frame.mapInArrow(work, frame.schema)
+"""
+
+
 def test_dead_letters_of_a_batch_after_which_the_process_died_are_written_at_the_next_start(
     spark: SparkSession, broker: Broker, tmp_path: Path, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,14 +392,17 @@ def test_dead_letters_of_a_batch_after_which_the_process_died_are_written_at_the
 
     servers = f"{broker.host}:{broker.port}"
     make_topics(servers, [topic])
+    (tmp_path / "late_step_of_pipeline.py").write_text(LATE_STEP)
     file = tmp_path / "fragile.yaml"
-    file.write_text(FRAGILE)
+    late = 'steps:\n  late: {from: numbers, python: "late_step_of_pipeline:late_once"}\nsinks:'
+    file.write_text(FRAGILE.replace("sinks:", late).replace("from: numbers, parquet", "from: late, parquet"))
     given = {"TOPIC": topic, "FILES": str(tmp_path / "files")}
     send(servers, [Sent(topic, b"k", value, 1) for value in (b'{"n": 1}', b'{"n": ', b'{"n": 2}')])
     with monkeypatch.context() as dying:
         dying.setattr(Desk, "look_at", die)
         with pytest.raises(Killed):
             run_once(spark, file, servers, tmp_path / "checkpoint", **given)
+    assert (tmp_path / "late").exists(), "a worker was late, and the query was started again"
     assert values_of(servers, f"{topic}-dead") == []
     for _ in range(2):
         assert run_once(spark, file, servers, tmp_path / "checkpoint", **given) == "finished"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ottla.cli.failures import Failure
+from ottla.cli.pipeline_run import built
 from ottla.spark.pipelines.definition import BadPipeline, Definition, frame_of, understand
 from ottla.spark.pipelines.files import Program, load_pipeline
 from ottla.spark.pipelines.variables import replace_variables
@@ -93,6 +96,12 @@ def test_every_problem_is_told_with_the_word_that_was_meant() -> None:
         ({"sinks": {"out": {"from": "big", "parquet": "d", "key": "k"}}}, "has key, which is for sinks with topic"),
         ({"sinks": {"out": {"from": "big", "parquet": "d", "mode": "update"}}}, "files are only ever added"),
         ({"sinks": {"out": {"from": "big", "topic": "t", "mode": "complete"}}}, "a topic is never written anew"),
+        ({"trigger": "5 secs"}, "trigger cannot be '5 secs': allowed is a time span such as 5 seconds"),
+        ({"sinks": {"out": {"from": "big", "topic": "t", "schema": "x"}}}, "a schema, which format json does not need"),
+        (
+            {"sinks": {"out": {"from": "big", "topic": "t", "mode": "update", "delivery": "exactly-once"}}},
+            "take append",
+        ),
         ({"name": "a b"}, "the pipeline cannot be called 'a b'"),
         ({"dead_letters": ["x"]}, "dead_letters is a list: a text belongs there"),
     ],
@@ -157,3 +166,21 @@ def test_a_python_file_is_its_function_build(tmp_path: Path) -> None:
 def test_a_missing_file_is_a_sentence() -> None:
     with pytest.raises(BadPipeline, match=r"cannot read nowhere\.yaml: No such file"):
         load_pipeline("nowhere.yaml", {})
+
+
+def test_without_pyspark_a_pipeline_in_python_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.cloudpickle", None)
+    with pytest.raises(BadPipeline, match=r"pip install 'ottla\[spark\]'"):
+        load_pipeline(write(tmp_path, "without_spark.py", "def build(p): pass"), {})
+
+
+def test_without_pyspark_a_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("ottla.spark.pipelines.building")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.errors", None)
+    described = load_pipeline(write(tmp_path, "any.yaml", YAML), {})
+    with pytest.raises(Failure, match=r"pip install 'ottla\[spark\]'"), built(described):
+        pytest.fail("there is no Spark")

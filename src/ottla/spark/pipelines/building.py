@@ -8,6 +8,7 @@ a `BadPipeline` with the name of the part; every source, table and step is a vie
 import importlib
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import PySparkException
@@ -27,7 +28,7 @@ from ottla.spark.pipelines.definition import (
     source_from,
     table_from,
 )
-from ottla.spark.pipelines.files import Program, carry_along
+from ottla.spark.pipelines.files import Program, carry_along, where_in
 from ottla.spark.pipelines.graph import Node, dead_letter_node, graph_of, sink_node, source_node
 from ottla.spark.pipelines.sentences import sentence_of
 from ottla.spark.pipelines.workers import patiently
@@ -218,8 +219,12 @@ def build(spark: "SparkSession", described: Definition | Program) -> Pipeline:
         pipeline = Pipeline(spark, described.frame, described.variables)
         try:
             described.build(pipeline)
+        except BadPipeline:
+            raise
         except PySparkException as problem:
             raise BadPipeline([f"build(p): {sentence_of(problem)}"]) from problem
+        except Exception as problem:
+            raise BadPipeline([f"build(p): {where_in(problem, described.path)}"]) from problem
     else:
         pipeline = _from_definition(spark, described)
     if not pipeline.outputs:
@@ -290,7 +295,13 @@ def _call(step: Step, frames: list["DataFrame"]) -> "DataFrame":
     if not callable(function):
         raise BadPipeline([f"step {step.name}: {module_name} has no function {function_name}"])
     carry_along(module)
-    made = function(*frames)
+    try:
+        made = function(*frames)
+    except (BadPipeline, PySparkException):
+        raise
+    except Exception as problem:
+        source = Path(module.__file__ or module_name)
+        raise BadPipeline([f"step {step.name}: {step.python}: {where_in(problem, source)}"]) from problem
     if not hasattr(made, "createOrReplaceTempView"):
         raise BadPipeline([f"step {step.name}: {step.python} gives {type(made).__name__} and no DataFrame"])
     frame: DataFrame = made

@@ -125,9 +125,13 @@ class Desk:
         elif last < 0:
             self._initial = {each.name: _first_offsets(self._pipeline, each) for each in self._sources}
             self._write(-1, [], always=True)
-        for batch in range(self._seen + 1, last + 1):
-            self.look_at(batch)
+        self.catch_up()
         self.remember()
+
+    def catch_up(self) -> None:
+        """See to every finished batch of which nobody told."""
+        for batch in range(self._seen + 1, self._log.last_committed() + 1):
+            self.look_at(batch)
 
     def look_at(self, batch: int) -> None:
         """Write the dead letters of a finished batch, unless that was done."""
@@ -146,8 +150,10 @@ class Desk:
             self._write(batch, patiently(lambda: list(self._letters(start, this))))
         self._seen = batch
 
-    def nothing_in(self, batch: int) -> None:
-        """This batch has none: Spark counted."""
+    def hear_of(self, batch: int, letters: bool) -> None:
+        """A batch is finished, and Spark has counted whether it has any; of those between nobody told."""
+        for each in range(self._seen + 1, batch + letters):
+            self.look_at(each)
         self._seen = max(self._seen, batch)
 
     def remember(self) -> None:

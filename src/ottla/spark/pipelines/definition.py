@@ -19,6 +19,11 @@ DELIVERIES = ("exactly-once", "at-least-once")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
+_INTERVAL = re.compile(
+    r"(?:interval\s+)?\d+\s*(?:millisecond|second|minute|hour|day|week)s?(?:\s+\d+\s*(?:millisecond|second|minute)s?)*",
+    re.I,
+)
+
 _KEYS = ("name", "bootstrap", "client", "spark", "trigger", "sources", "tables", "steps", "sinks", "dead_letters")
 _SOURCE_KEYS = ("topic", "topics", "pattern", "format", "schema", "select", "watermark", "starting", "options")
 _TABLE_KEYS = ("topic", "format", "schema", "select", "options")
@@ -164,6 +169,13 @@ class _Reader:
             return default
         return text
 
+    def interval(self, key: str) -> str:
+        """A time span as Spark takes it."""
+        text = self.text(key)
+        if text and not _INTERVAL.fullmatch(text):
+            self.problem(f"{key} cannot be {text!r}: allowed is a time span such as 5 seconds")
+        return text
+
     def texts(self, key: str) -> tuple[str, ...]:
         """One text, or a list of them."""
         value = self._given.get(key)
@@ -230,7 +242,7 @@ def _frame(reader: _Reader, default_name: str) -> Frame:
     client = reader.pairs("client")
     if "bootstrap" in reader:
         client["bootstrap.servers"] = reader.text("bootstrap")
-    return Frame(name, client, reader.pairs("spark"), reader.text("trigger"), reader.text("dead_letters"))
+    return Frame(name, client, reader.pairs("spark"), reader.interval("trigger"), reader.text("dead_letters"))
 
 
 def declare(make: Callable[[str, Any, list[str]], Any], name: str, given: Mapping[str, Any]) -> Any:
@@ -327,7 +339,7 @@ def sink_from(name: str, given: Any, problems: list[str]) -> Sink:
         written,
         reader.texts("partition_by"),
         mode,
-        reader.text("trigger"),
+        reader.interval("trigger"),
         options,
     )
 

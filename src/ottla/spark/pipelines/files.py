@@ -23,6 +23,7 @@ class Program(NamedTuple):
     frame: Frame
     build: Callable[[Any], object]
     variables: Mapping[str, str]
+    path: Path
 
 
 def load_pipeline(file: str, assignments: Mapping[str, str]) -> Definition | Program:
@@ -93,13 +94,15 @@ def _program(path: Path, values: Mapping[str, str]) -> Program:
     said = replace_variables(getattr(module, "PIPELINE", {}), values, problems)
     if problems:
         raise BadPipeline(problems)
-    return Program(frame_of(path.stem, said), build, values)
+    return Program(frame_of(path.stem, said), build, values, path)
 
 
 def carry_along(module: ModuleType) -> None:
     """Let executors get this module's functions by their content."""
-    from pyspark.cloudpickle import register_pickle_by_value
-
+    try:
+        from pyspark.cloudpickle import register_pickle_by_value
+    except ImportError:
+        raise BadPipeline(["pipelines run on Spark, and PySpark is missing: pip install 'ottla[spark]'"]) from None
     register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 

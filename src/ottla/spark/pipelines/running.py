@@ -80,7 +80,9 @@ class _Running:
 
     def is_reading(self) -> bool:
         """Its sources are up, or it has ended."""
-        return not self.query.isActive or not str(self.query.status["message"]).startswith("Initializing")
+        status = self.query.status
+        initializing = str(status["message"]).startswith("Initializing")
+        return bool(status["isTriggerActive"]) or not initializing or not self.query.isActive
 
     def news(self) -> list[dict[str, Any]]:
         """Progress that was not seen yet; of batches between two looks none is left out."""
@@ -180,26 +182,15 @@ class Run:
             self._stay_in_touch()
             pause.wait(0.05)
 
-    def _desk(self, output: Output, checkpoint: str, reported: set[str]) -> Desk | None:
-        """Of a source that several queries read, the first tells what cannot be decoded."""
-        if not self._pipeline.frame.dead_letters:
-            return None
-        mine = {name for name in output.views if name in self._pipeline.sources} - reported
-        reported |= mine
-        desk = Desk(self._pipeline, output, checkpoint, frozenset(mine))
-        desk.recover(self._board.documents[PIPELINES].get(desk.key))
-        return desk
-
     # --- living -------------------------------------------------------------------------------------------------------
 
     def _live(self) -> str:
         pause = threading.Event()
         while True:
-            active = [each for each in self._running if each.query.isActive]
+            active = any(each.query.isActive for each in self._running)
             for each in self._running:
                 self._look_at(each)
-            self._check()
-            if not active and not any(each.query.isActive for each in self._running):
+            if not self._check() and not active:
                 return FINISHED
             self._board.refresh(0)
             if self._stopping.is_set() or self._is_asked_to_stop():
@@ -226,22 +217,22 @@ class Run:
                 self._tell(line_of(each.last))
 
     def _see_to_dead_letters(self, each: _Running, progress: dict[str, Any]) -> None:
-        if each.desk is None:
-            return
-        if dropped(progress) or undecodable(progress):
-            each.desk.look_at(progress["batchId"])
-        else:
-            each.desk.nothing_in(progress["batchId"])
+        if each.desk is not None:
+            each.desk.hear_of(progress["batchId"], bool(dropped(progress) or undecodable(progress)))
 
-    def _check(self) -> None:
+    def _check(self) -> bool:
+        """Whether a query had to be started again; QueryFailed when one cannot be."""
+        again = False
         for each in self._running:
             problem = each.query.exception()
             if is_late_worker(problem) and each.starts < ATTEMPTS:
                 self._tell(f"{each.name}: a Python worker of Spark was late; starting the query again")
                 each.start_again()
                 self._until_reading(each)
+                again = True
             elif problem is not None:
                 raise QueryFailed(f"query {each.name}: {sentence_of(problem)}")
+        return again
 
     def _is_asked_to_stop(self) -> bool:
         request = self._board.request(self._name)
@@ -279,6 +270,7 @@ class Run:
         for each in self._running:
             if each.desk is not None:
                 if state != FAILED:
+                    each.desk.catch_up()
                     each.desk.remember()
                 each.desk.close()
             if each.last is not None:
