@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from ottla.client.errors import ClientError
 from ottla.client.settings import PRODUCER
 from ottla.spark import transactions
-from ottla.spark.errors import BadRows
+from ottla.spark.errors import BadRows, in_one_sentence
 from ottla.spark.formats.encoding import Encoder, encode_values, encoder_of
 from ottla.spark.journal import Decision, Fence, Journal
 from ottla.spark.session import Session, session_for
@@ -75,6 +75,7 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
+    @in_one_sentence
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return Written(write_rows(_session(self._options), self._options, iterator, None))
 
@@ -85,6 +86,7 @@ class PlainStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
+    @in_one_sentence
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return Written(write_rows(_session(self._options), self._options, iterator, None))
 
@@ -100,6 +102,7 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
         self._recovered: Recovered | None = None
 
+    @in_one_sentence
     def __getstate__(self) -> dict[str, Any]:
         if self._recovered is None:
             session = _session(self._options)
@@ -108,6 +111,7 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
 
     # --- in tasks -----------------------------------------------------------------------------------------------------
 
+    @in_one_sentence
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return self.write_task(_this_task(), iterator)
 
@@ -146,6 +150,7 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
 
     # --- on the driver ------------------------------------------------------------------------------------------------
 
+    @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 — Spark's name
         written = [message for message in messages if isinstance(message, Written)]
         assert len(written) == len(messages), "a batch is committed when all its tasks have told"

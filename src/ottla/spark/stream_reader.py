@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
 
 from ottla.spark.batch_reader import RangePartition
 from ottla.spark.columns import Gathering
+from ottla.spark.errors import each_in_one_sentence, in_one_sentence
 from ottla.spark.formats.rows import RowShape
 from ottla.spark.options import SourceOptions
 from ottla.spark.plan import cut, limit_bytes, limit_rows, ranges_between
@@ -50,10 +51,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- on the driver ------------------------------------------------------------------------------------------------
 
+    @in_one_sentence
     def initialOffset(self) -> Checkpoint:  # noqa: N802 — Spark's names, here and below
         survey = self._surveyor()
         return to_checkpoint(survey.start(self._options.starting, survey.partitions()))
 
+    @in_one_sentence
     def latestOffset(self, start: Mapping[str, Mapping[str, int]], limit: ReadLimit) -> Checkpoint:  # noqa: N802
         starts = from_checkpoint(start)
         self._tell_group(starts)
@@ -73,10 +76,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> Checkpoint | None:  # noqa: N802
         return None if self._seen is None else to_checkpoint(self._seen)
 
+    @in_one_sentence
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         survey = self._surveyor()
         self._target = survey.ends(survey.partitions())
 
+    @in_one_sentence
     def partitions(self, start: Checkpoint, end: Checkpoint) -> Sequence[InputPartition]:
         starts, ends = from_checkpoint(start), from_checkpoint(end)
         ranges = ranges_between(self._with_new(starts, ends), ends)
@@ -138,4 +143,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, RangePartition)
         gathering = Gathering(partition.wanted.partition, self._options.include_headers)
         records = read_range(self._options, partition.wanted, gathering)
-        return records if self._shape is None else self._shape.rows(records)
+        return each_in_one_sentence(records if self._shape is None else self._shape.rows(records))

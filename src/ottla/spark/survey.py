@@ -9,11 +9,12 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.cluster import Topic
 from ottla.client.consumer.coordinator_link import CoordinatorLink
 from ottla.client.consumer.group_offsets import GroupOffsets
-from ottla.client.errors import ClientError
+from ottla.client.errors import BrokerError, ClientError
 from ottla.client.groups.vocabulary import GroupMetadata, OffsetAndMetadata
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, find_offsets, raise_errors
 from ottla.client.settings import CONSUMER
@@ -60,7 +61,13 @@ class Survey:
             return sorted(topic for topic in known if pattern.fullmatch(topic.name) and not topic.internal)
         for name in topics.names:
             cluster.forget(name)
-        return [await cluster.topic(name, deadline) for name in topics.names]
+        try:
+            return [await cluster.topic(name, deadline) for name in topics.names]
+        except BrokerError as problem:
+            if problem.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            said = "there is no such topic: create it, or correct what is subscribed to"
+            raise BrokerError(problem.code, problem.subject, said) from None
 
     # --- offsets ------------------------------------------------------------------------------------------------------
 
