@@ -132,7 +132,7 @@ def run_detached(wanted: Wanted) -> str:
     place = Place(wanted.name)
     _check_free(wanted, place)
     place.make()
-    command = [sys.executable, "-m", "ottla.cli.main", "pipeline", "run", wanted.file, "--logged"]
+    command = [sys.executable, "-P", "-m", "ottla.cli.main", "pipeline", "run", wanted.file, "--logged"]
     command += ["--bootstrap", wanted.servers, "--timeout", str(wanted.seconds)]
     for assignment in wanted.assignments:
         command += ["--set", assignment]
