@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 
 import pytest
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.spark.errors import BadOption
+from ottla.spark.errors import BadOption, DataLoss, each_in_one_sentence, in_one_sentence
 from ottla.spark.options import parse_source
 from ottla.spark.positions import Kind, from_checkpoint, to_checkpoint
+from ottla.spark.source import OttlaDataSource
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -108,3 +110,20 @@ def test_checkpoints_have_the_form_of_sparks_kafka_source() -> None:
     offsets = {TopicPartition("a", 10): 3, TopicPartition("a", 2): 4, TopicPartition("b", 0): 0}
     assert to_checkpoint(offsets) == {"a": {"2": 4, "10": 3}, "b": {"0": 0}}
     assert from_checkpoint(to_checkpoint(offsets)) == offsets
+
+
+def test_spark_is_shown_what_is_wrong_and_not_the_way_it_came_about() -> None:
+    with pytest.raises(BadOption) as failure:
+        OttlaDataSource({**SERVERS, "subscrieb": "a"}).schema()
+    assert [step.name for step in failure.traceback][1:] == ["stepping"]
+
+    def batches() -> Iterator[int]:
+        yield 1
+        raise DataLoss("offsets 3 to 5 of a-0 are gone")
+
+    with pytest.raises(DataLoss) as lost:
+        list(each_in_one_sentence(batches()))
+    assert [step.name for step in lost.traceback][1:] == ["each_in_one_sentence"]
+    with pytest.raises(ZeroDivisionError) as bug:
+        in_one_sentence(lambda: 1 // 0)()
+    assert len(bug.traceback) > 2  # what nobody expected is shown with all its steps
