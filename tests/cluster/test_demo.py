@@ -88,6 +88,25 @@ def test_one_that_is_interrupted_leaves_no_process_and_no_file(demo: Demo, numbe
     assert list(demo.directory.iterdir()) == []
 
 
+def test_it_ends_well_when_its_reader_has_gone(tmp_path: Path) -> None:
+    directory = tmp_path / "unread"
+    directory.mkdir()
+    process = subprocess.Popen(
+        [str(Path(sys.executable).with_name("ottla")), "demo", *QUICK],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(directory)},
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    with process.stderr:
+        assert process.stderr.read() == b""
+    assert process.wait(END_SECONDS) == 0
+    assert list(directory.iterdir()) == []
+
+
 def test_it_stays_open_for_somebody_who_watches_until_ctrl_c(tmp_path: Path) -> None:
     seen, directory = b"", tmp_path / "watched"
     directory.mkdir()

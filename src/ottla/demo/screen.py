@@ -4,6 +4,7 @@ Owns: two faces of the same story: on a terminal, lines that scroll by above a t
 plain lines, and the figures now and then as one of them. Never knows: what the demo does.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -16,13 +17,22 @@ from rich.table import Table
 _PLAIN_WIDTH = 112
 
 
+class _Console(Console):
+    """A reader who has gone (`| head`) has seen enough: the demo ends well, and cleans up."""
+
+    def on_broken_pipe(self) -> None:
+        with contextlib.suppress(SystemExit):
+            super().on_broken_pipe()
+        raise SystemExit(0)
+
+
 class Screen:
     """Where everything the demo says goes."""
 
     def __init__(self, *, lively: bool) -> None:
         self._lively = lively
         # Long lines are the terminal's to break: a path or a command that is copied must stay in one piece.
-        self._console = Console(highlight=False, soft_wrap=True, width=None if lively else _PLAIN_WIDTH)
+        self._console = _Console(highlight=False, soft_wrap=True, width=None if lively else _PLAIN_WIDTH)
         self._live: Live | None = None
         self._act = 0
 
