@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[3]
 DASHBOARD = ROOT / "ops" / "grafana" / "ottla.json"
 ALERTS = ROOT / "ops" / "prometheus" / "ottla-alerts.yml"
 _METRIC = re.compile(r"\b((?:kafka|ottla|process)_[a-z0-9_]+)(?:\{([^}]*)\})?")
-_LABEL = re.compile(r"([a-z_]+)\s*(?:=~|!~|!=|=)")
+_GROUPED = re.compile(r"by \(([^)]*)\)")
+_LABEL = re.compile(r"([a-zA-Z_]+)\s*(?:=~|!~|!=|=)")
 
 
 def parsed(page: Page) -> dict[str, Any]:
@@ -187,9 +188,22 @@ def queries() -> Iterator[tuple[str, str]]:
 def test_every_query_of_the_dashboard_and_the_alerts_names_a_metric_that_exists(place: str, query: str) -> None:
     named = _METRIC.findall(query)
     assert named, "it asks for nothing"
+    known = {"instance", "le"}
     for name, filters in named:
         family = FAMILIES.get(name) or FAMILIES[re.sub(r"_(bucket|sum|count)$", "", name)]
+        known |= set(family.labels)
         assert set(_LABEL.findall(filters)) <= {"instance", "le", *family.labels}
+    grouped = {label.strip() for group in _GROUPED.findall(query) for label in group.split(",")}
+    assert grouped <= known
+
+
+def test_every_legend_of_the_dashboard_names_labels_that_are_there() -> None:
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    for target in (target for panel in dashboard["panels"] for target in panel.get("targets", ())):
+        names = [name for name, _ in _METRIC.findall(target["expr"])]
+        families_of = [FAMILIES.get(name) or FAMILIES[name.removesuffix("_bucket")] for name in names]
+        known = {"instance", *(label for family in families_of for label in family.labels)}
+        assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= known
 
 
 def test_the_dashboard_can_be_loaded() -> None:

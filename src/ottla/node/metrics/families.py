@@ -66,7 +66,7 @@ IN_PROGRESS = _gauge("kafka_network_requestchannel_requestqueuesize", "Requests 
 WAITING = _gauge(
     "kafka_server_delayedoperationpurgatory_purgatorysize",
     "Requests that wait for records, replicas or time.",
-    "delayedoperation",
+    "delayedOperation",
 )
 CONNECTIONS = _gauge("kafka_server_socket_server_metrics_connection_count", "Open connections.", "listener")
 CONNECTIONS_MADE = _counter(
@@ -99,10 +99,10 @@ FLUSH_TIME = Family(
 )
 OFFLINE_DIRECTORIES = _gauge("kafka_log_logmanager_offlinelogdirectorycount", "Data directories that failed.")
 DIRECTORY_OFFLINE = _gauge(
-    "kafka_log_logmanager_logdirectoryoffline", "1 for a data directory that failed.", "logdirectory"
+    "kafka_log_logmanager_logdirectoryoffline", "1 for a data directory that failed.", "logDirectory"
 )
-DIRECTORY_TOTAL = _gauge("ottla_log_directory_total_bytes", "Size of the disk under a data directory.", "logdirectory")
-DIRECTORY_FREE = _gauge("ottla_log_directory_free_bytes", "Room left under a data directory.", "logdirectory")
+DIRECTORY_TOTAL = _gauge("ottla_log_directory_total_bytes", "Size of the disk under a data directory.", "logDirectory")
+DIRECTORY_FREE = _gauge("ottla_log_directory_free_bytes", "Room left under a data directory.", "logDirectory")
 
 _LED = "kafka_cluster_partition_"
 PARTITION_UNDER_REPLICATED = _gauge(
