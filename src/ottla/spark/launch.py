@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _SETTINGS = {
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     # a micro-batch writes two small files: these two settings halve what that costs
