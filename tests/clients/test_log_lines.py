@@ -59,8 +59,8 @@ def test_a_broker_that_dies_and_comes_back(cluster: ottla.testing.Cluster, lines
     cluster.kill(leader)
     lines.wait(rf"broker {leader} is fenced: .*")
     after = f"after broker {leader}"
-    lines.wait(rf"{topic}-0 is led by this broker from epoch 1 on, {after} \(in sync: .*\)")
-    lines.wait(rf"{topic}-0 follows broker \d from epoch 1 on, {after}")
+    lines.wait(rf"{topic}-0 is led by this broker from epoch \d+ on, {after} \(in sync: .*\)")
+    lines.wait(rf"{topic}-0 follows broker \d from epoch \d+ on, {after}")
     cluster.restart(leader)
     cluster.wait_in_sync([topic])
     lines.wait(rf"broker {leader} is registered at 127\.0\.0\.1:\d+ with epoch \d+")

@@ -101,13 +101,10 @@ def test_a_node_tells_what_went_in_and_out_and_how_far_its_groups_are(watched: W
     size = page.get("kafka_log_log_size", topic="orders", partition=0)
     assert page.get(f"{counted}messagesin_total", topic="orders") == 120
     assert page.get(f"{counted}bytesin_total", topic="orders") == size
-    out = page.get(f"{counted}bytesout_total", topic="orders")
     assert size is not None
-    assert out is not None
-    assert 0 < out <= size
-    messages_out = page.get("ottla_topic_messagesout_total", topic="orders")
-    assert messages_out is not None
-    assert 80 <= messages_out <= 120, "it is an estimate"
+    # Clients may read something twice, and messages are estimated.
+    assert (page.get(f"{counted}bytesout_total", topic="orders") or 0) > size / 2
+    assert (page.get("ottla_topic_messagesout_total", topic="orders") or 0) >= 80
     assert page.get(f"{counted}failedproducerequests_total", topic="orders") == 0
     everything = page.get(f"{counted}messagesin_total")
     assert everything is not None
@@ -190,20 +187,25 @@ def test_sums_over_all_nodes_are_those_of_the_cluster(cluster: ottla.testing.Clu
     assert pages.sum(f"{controller}activecontrollercount") == 1
     assert pages.sum("kafka_brokers") == pages.sum(f"{controller}activebrokercount") == 3
     wait_until(lambda: pages.sum("kafka_topic_partitions", topic=topic) == 4)
-    assert pages.sum("kafka_server_replicamanager_leadercount") == pages.sum(f"{controller}globalpartitioncount")
+    partitions = f"{controller}globalpartitioncount"
+    wait_until(lambda: pages.sum("kafka_server_replicamanager_leadercount") == pages.sum(partitions))
     assert len(pages.told_by("kafka_log_log_size", topic=topic, partition=0)) == 3
     assert len(pages.told_by("kafka_topic_partition_replicas", topic=topic, partition=0)) == 1
 
 
 def test_the_leader_of_the_quorum_tells_how_far_the_others_are(cluster: ottla.testing.Cluster) -> None:
     pages = Pages(cluster)
-    leader = cluster.controller()
-    for number in cluster.nodes:
-        assert pages.told_by("ottla_quorum_lag", replica=number, role="voter") == [leader]
-        assert pages.of(number).get("kafka_server_raftmetrics_current_leader") == leader
-        wait_until(lambda number=number: pages.of(leader).get("ottla_quorum_lag", replica=number, role="voter") == 0)  # type: ignore[misc]
-    state = "kafka_server_raftmetrics_current_state"
-    assert pages.told_by(state, current_state="leader") == [leader]
+
+    def is_told() -> bool:
+        leader = cluster.controller()
+        return pages.told_by("kafka_server_raftmetrics_current_state", current_state="leader") == [leader] and all(
+            pages.told_by("ottla_quorum_lag", replica=number, role="voter") == [leader]
+            and pages.of(leader).get("ottla_quorum_lag", replica=number, role="voter") == 0
+            and pages.of(number).get("kafka_server_raftmetrics_current_leader") == leader
+            for number in cluster.nodes
+        )
+
+    wait_until(is_told)
 
 
 def test_the_lag_of_a_group_is_told_where_its_topic_lies_elsewhere(cluster: ottla.testing.Cluster) -> None:

@@ -119,7 +119,7 @@ async def test_who_says_nothing_is_dropped(place: Place, monkeypatch: pytest.Mon
 
 
 async def test_who_does_not_take_the_answer_is_dropped(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "SECONDS", 1.0)
+    monkeypatch.setattr(http, "SECONDS", 2.0)
     _, writer = await asyncio.open_connection("localhost", place.port, limit=1024)
     writer.write(b"GET /long HTTP/1.1\r\n\r\n")
     await place.until(lambda: place.asked == 1 and place.server.connections == 0)
