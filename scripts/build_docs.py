@@ -24,8 +24,8 @@ SECTIONS = {
 }
 FIRST = {
     "how-to": ["install", "test-your-app", "docker-compose", "three-nodes", "never-lose-a-message", "move-from-kafka"],
-    "guide": ["command-line", "client", "testing", "cluster", "monitoring", "spark", "pipelines"],
-    "explanation": ["log", "replication", "groups", "quorum"],
+    "guide": ["command-line", "client", "testing", "cluster", "zookeeper", "monitoring", "spark", "pipelines"],
+    "explanation": ["log", "replication", "groups", "quorum", "coordination"],
     "reference": ["command-line", "settings", "client-settings", "apis", "metrics"],
 }
 

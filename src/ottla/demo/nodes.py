@@ -27,12 +27,13 @@ class NodeFailure(Exception):
 
 
 class Nodes:
-    """A cluster on this machine."""
+    """A cluster on this machine; `options` are more of those that `ottla cluster start` has."""
 
-    def __init__(self, directory: Path, first_port: int | None) -> None:
+    def __init__(self, directory: Path, first_port: int | None, options: Sequence[str] = ()) -> None:
         self.first_port = free_row() if first_port is None else first_port
         self.announcement = ""
         self._directory = directory
+        self._options = options
         self._processes: list[asyncio.subprocess.Process] = []
         self._readers: list[asyncio.Task[None]] = []
 
@@ -66,7 +67,7 @@ class Nodes:
 
     async def start(self) -> None:
         """All of them; NodeFailure when they do not get ready."""
-        arguments = ["cluster", "start", "--brokers", str(NODES), "--port", str(self.first_port)]
+        arguments = ["cluster", "start", "--brokers", str(NODES), "--port", str(self.first_port), *self._options]
         self.announcement = await self._run([*arguments, "--data", str(self._directory)], "cluster")
 
     def kill(self, node: int) -> None:
