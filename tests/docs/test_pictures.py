@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 from docs.pages import REPOSITORY
 
 PAGES = REPOSITORY / "docs" / "explanation"
+# What scripts/draw_pictures.py draws, and words that each of its pictures has.
 TELLING = {
     "groups.svg": r"cleo leaves",
     "log.svg": r"00000000000000000000\.log +[\d,]+ bytes, \d+ batches",
@@ -34,6 +35,6 @@ def test_all_pictures_are_drawn_from_a_running_cluster(tmp_path: Path) -> None:
 
 def test_every_picture_that_is_kept_is_shown_and_tells_its_story() -> None:
     shown = {name for page in PAGES.glob("*.md") for name in re.findall(r"\(pictures/([\w.]+)\)", page.read_text())}
-    assert shown == {picture.name for picture in (PAGES / "pictures").iterdir()} == set(TELLING)
+    assert shown == {picture.name for picture in (PAGES / "pictures").iterdir()} >= set(TELLING)
     for name, telling in TELLING.items():
         assert re.search(telling, words(PAGES / "pictures" / name)), name

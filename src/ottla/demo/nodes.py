@@ -68,7 +68,8 @@ class Nodes:
     async def start(self) -> None:
         """All of them; NodeFailure when they do not get ready."""
         arguments = ["cluster", "start", "--brokers", str(NODES), "--port", str(self.first_port), *self._options]
-        self.announcement = await self._run([*arguments, "--data", str(self._directory)], "cluster")
+        complaints = self._directory / "cluster.log"
+        self.announcement = await self._run([*arguments, "--data", str(self._directory)], complaints)
 
     def kill(self, node: int) -> None:
         """As kill -9 does it: no last word, nothing flushed."""
@@ -76,7 +77,7 @@ class Nodes:
 
     async def restart(self, node: int) -> str:
         """A killed node again, with the data it has; what it says when it is ready."""
-        return await self._run(["serve", "--config", str(self.settings_file(node))], f"node-{node}-again")
+        return await self._run(["serve", "--config", str(self.settings_file(node))], self.log_file(node))
 
     async def close(self) -> None:
         """Stop everything, kindly at first."""
@@ -101,10 +102,9 @@ class Nodes:
             with contextlib.suppress(OSError, ValueError):
                 self.kill(node)
 
-    async def _run(self, arguments: Sequence[str], name: str) -> str:
-        """Start a process that says one line when it is ready."""
-        complaints = self._directory / f"{name}.errors"
-        with complaints.open("wb") as errors:
+    async def _run(self, arguments: Sequence[str], log: Path) -> str:
+        """Start a process that says one line when it is ready, and everything else in a log."""
+        with log.open("ab") as errors:
             # A process group of its own: Ctrl-C is for the demo, which stops the nodes when it has stopped using them.
             process = await asyncio.create_subprocess_exec(
                 *_PROGRAM,
@@ -122,11 +122,14 @@ class Nodes:
         except TimeoutError:
             ready = b""
         if not ready:
-            said = complaints.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            reason = said[-1].removeprefix("ottla: ") if said else f"not ready after {START_SECONDS:.0f} s"
-            raise NodeFailure(f"ottla {arguments[0]} did not start: {reason}")
+            raise NodeFailure(f"ottla {arguments[0]} did not start: {_last_words(log)}")
         self._readers.append(asyncio.create_task(_read_on(process.stdout)))
         return ready.decode(errors="replace").strip()
+
+
+def _last_words(log: Path) -> str:
+    said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return said[-1].removeprefix("ottla: ") if said else f"not ready after {START_SECONDS:.0f} s"
 
 
 async def _read_on(stream: asyncio.StreamReader) -> None:
