@@ -144,8 +144,9 @@ class MemorySession:
         self.identity = tree.next_session()
         self.session_seconds = session_seconds
         self.in_flight = 4
-        self.held: asyncio.Event | None = None
-        """Set, commits wait for it; after that they are done, or fail where the connection was lost meanwhile."""
+        self.latency: Callable[[], float] | None = None
+        """How long a commit is under way; it arrives also when its sender has lost the connection meanwhile."""
+        self._order = asyncio.Lock()
         self.answers_lost = 0
         """How many commits are done without the session hearing of it."""
         self._asleep = False
@@ -227,9 +228,13 @@ class MemorySession:
         *,
         ephemeral: Create | None = None,
     ) -> None:
-        if self.held is not None:
-            await self.held.wait()
         await self._asked(writing=True)
+        identity = self.identity
+        if self.latency is not None:
+            async with self._order:
+                await asyncio.sleep(self.latency())
+        if identity != self.identity:
+            raise Unreachable("the session has ended")
 
         def work() -> None:
             for path, version in checks:
@@ -241,8 +246,8 @@ class MemorySession:
 
         self.tree.transact(work)
         self.tree.writes.append(operations)
-        if self.answers_lost:
-            self.answers_lost -= 1
+        if self.answers_lost or self.state is not Connection.CONNECTED:
+            self.answers_lost = max(self.answers_lost - 1, 0)
             raise Unreachable("the connection broke")
 
     def _do(self, operation: Operation) -> None:

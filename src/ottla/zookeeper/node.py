@@ -209,6 +209,12 @@ class ZooKeeperNode:
                 logger.error("cannot be the controller: %s", problem)
                 await self._make_room()
                 await asyncio.sleep(LONG_PAUSE_SECONDS)
+            except Exception:
+                # Whatever it is, a node that holds the office and does nothing would stop the whole cluster.
+                logger.exception("cannot be the controller")
+                self._resign("it failed")
+                await self._make_room()
+                await asyncio.sleep(LONG_PAUSE_SECONDS)
 
     async def _look(self) -> bool:
         """Whether there is nothing to do until something changes."""
