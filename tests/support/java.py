@@ -27,18 +27,19 @@ class Printed(NamedTuple):
 
 
 @cache
-def libraries() -> Path:
-    """The folder of Kafka's jars; fetched by Maven the first time."""
+def libraries(version: str = "") -> Path:
+    """The folder of Kafka's jars, of the release that all tests use or of another; fetched by Maven the first time."""
     program("java")
     program("mvn")
-    answer = subprocess.run([str(SCRIPT), "libraries"], check=False, capture_output=True, text=True)
+    environment = {**os.environ, **({"KAFKA_VERSION": version} if version else {})}
+    answer = subprocess.run([str(SCRIPT), "libraries"], check=False, capture_output=True, text=True, env=environment)
     assert answer.returncode == 0, f"Kafka's jars could not be fetched:\n{answer.stderr}"
     return Path(answer.stdout.strip())
 
 
-def command(tool: str, *arguments: str) -> list[str]:
+def command(tool: str, *arguments: str, version: str = "") -> list[str]:
     """The command line of a tool: a name without dots lives in org.apache.kafka.tools."""
-    jars = libraries()
+    jars = libraries(version)
     return [
         program("java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
         f"-Dlog4j2.configurationFile={jars.parent / 'log4j2.properties'}", "-cp", f"{jars}/*",

@@ -141,13 +141,20 @@ def _text(plan: "Plan") -> str:
 def _counts(plan: "Plan") -> dict[str, int]:
     image = plan.image
     return {
-        "brokers": len(image.brokers),
+        "brokers": len(_brokers(plan)),
         "topics": len(image.topics),
         "partitions": sum(len(topic.partitions) for topic in image.topics.values()),
         "settings of topics, brokers and groups": sum(len(values) for values in image.configs.values()),
         "next producer id": image.next_producer_id,
         "the quorum's log begins at": plan.position.offset,
     }
+
+
+def _brokers(plan: "Plan") -> list[int]:
+    """Those that are registered, and those that only hold partitions: Kafka's tree forgets a broker that stopped."""
+    topics = plan.image.topics.values()
+    holders = {broker for topic in topics for partition in topic.partitions for broker in partition.replicas}
+    return sorted(holders | plan.image.brokers.keys())
 
 
 def _json(plan: "Plan", voters: "list[BrokerValues]", *, done: bool) -> dict[str, object]:
@@ -157,7 +164,7 @@ def _json(plan: "Plan", voters: "list[BrokerValues]", *, done: bool) -> dict[str
         "controller_epoch": plan.position.epoch,
         "begins_at": plan.position.offset,
         "next_producer_id": image.next_producer_id,
-        "brokers": sorted(image.brokers),
+        "brokers": _brokers(plan),
         "topics": {name: len(topic.partitions) for name, topic in sorted(image.topics.items())},
         "configs": sum(len(values) for values in image.configs.values()),
         "remarks": list(plan.remarks),
