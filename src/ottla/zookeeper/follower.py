@@ -45,6 +45,8 @@ class Follower:
         self.epoch = 0
         """The newest controller epoch seen; nothing of an older one is believed."""
         self.position = NOWHERE
+        self._stale = -1
+        """The older epoch that was refused last; once is enough to tell of it."""
 
     async def follow(self, leader_id: int, address: tuple[str, int]) -> None:
         """Until it is cancelled."""
@@ -79,13 +81,15 @@ class Follower:
         answer = read_answer(asked, await link.ask(request, kind, ANSWER_SECONDS), _entries)
         assert isinstance(answer, Fetched)
         if answer.believed.epoch < self.epoch:
-            logger.warning(
-                "refuses what the controller of epoch %d on node %d says: the epoch is %d",
-                answer.believed.epoch,
-                leader_id,
-                self.epoch,
-            )
-            return LONG_PAUSE_SECONDS
+            if self._stale != answer.believed.epoch:
+                self._stale = answer.believed.epoch
+                logger.warning(
+                    "refuses what the controller of epoch %d on node %d says: the epoch is %d",
+                    self._stale,
+                    leader_id,
+                    self.epoch,
+                )
+            return PAUSE_SECONDS
         if answer.believed.leader_id != leader_id:
             return PAUSE_SECONDS
         self.epoch = answer.believed.epoch
