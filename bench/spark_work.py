@@ -147,7 +147,8 @@ class Work:
 
     def _new_topic(self) -> str:
         name = f"written-{next(self._numbers)}"
-        self._admin.create_topics([ottla.admin.NewTopic(name, PARTITIONS, 1)])
+        made = self._admin.create_topics([ottla.admin.NewTopic(name, PARTITIONS, 1)])[name]
+        assert not made.error, f"topic {name!r} was not made: {made.error.name}"
         return name
 
     def _check(self, topic: str) -> None:
