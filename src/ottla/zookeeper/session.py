@@ -353,7 +353,11 @@ def _secured(security: Security) -> dict[str, Any]:
             "keyfile": security.certificate,
             "keyfile_password": security.password,
         }
-    if security.mechanism is not None:
+    if security.mechanism == "GSSAPI":
+        # The ticket in Kerberos' cache is the proof; a name picks one of several.
+        principal = {} if security.username is None else {"principal": security.username}
+        options["sasl_options"] = {"mechanism": security.mechanism, **principal}
+    elif security.mechanism is not None:
         options["sasl_options"] = {
             "mechanism": security.mechanism,
             "username": security.username,

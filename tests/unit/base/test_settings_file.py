@@ -77,6 +77,10 @@ def test_an_assignment_without_name_or_value_is_told(assignment: str) -> None:
             "zookeeper.set.acl needs a name to guard znodes by: set ottla.zookeeper.sasl.mechanism too.",
         ),
         (
+            {"zookeeper.connect": "z:2181", "ottla.zookeeper.sasl.mechanism": "DIGEST-MD5"},
+            "ottla.zookeeper.sasl.mechanism=DIGEST-MD5 needs ottla.zookeeper.sasl.username and .password.",
+        ),
+        (
             {"control.plane.listener.name": "CONTROLLER"},
             "control.plane.listener.name is only for clusters with ZooKeeper: a quorum has controller.listener.names.",
         ),

@@ -349,6 +349,11 @@ def _coordination_conditions(values: BrokerValues) -> Iterator[tuple[bool, str]]
             values.get("ottla.zookeeper.sasl.mechanism") is not None,
             "zookeeper.set.acl needs a name to guard znodes by: set ottla.zookeeper.sasl.mechanism too.",
         )
+    if values.get("ottla.zookeeper.sasl.mechanism") == "DIGEST-MD5":
+        yield (
+            None not in (values.get("ottla.zookeeper.sasl.username"), values.get("ottla.zookeeper.sasl.password")),
+            "ottla.zookeeper.sasl.mechanism=DIGEST-MD5 needs ottla.zookeeper.sasl.username and .password.",
+        )
     if by_zookeeper:
         yield (
             all(server.strip() for server in values.text("zookeeper.connect").partition("/")[0].split(",")),
