@@ -51,10 +51,11 @@ def migrate(
 ) -> None:
     """Move the metadata of a stopped cluster from ZooKeeper to the quorum.
 
-    Stop every node, give each a settings file without zookeeper.connect and with process.roles and the quorum's
-    settings, run this for every voter, on its machine, and start the nodes. Records stay where they are; ZooKeeper's
-    tree is read and never changed.
+    Look first, also while the cluster runs: without --execute nothing is changed. Then stop every node, give each a
+    settings file without zookeeper.connect and with process.roles and the quorum's settings, run this for every voter,
+    on its machine, and start the nodes. Records stay where they are; ZooKeeper's tree is read and never changed.
 
+    \b
     ottla quorum migrate --zookeeper zk1:2181,zk2:2181/kafka
     ottla quorum migrate --from old.properties --config new.properties
     ottla quorum migrate --from old.properties --config new.properties --execute
@@ -76,6 +77,8 @@ def migrate(
         for values in voters:
             require_voter(world, values)
         plan = asyncio.run(_plan(_settings(zookeeper, old)))
+        if execute and plan.obstacle is not None:
+            raise StartFailure(plan.obstacle)
         if as_json:
             show_json(_json(plan, voters, done=execute))
         else:
@@ -132,9 +135,10 @@ async def _plan(settings: "SessionSettings") -> "Plan":
 def _text(plan: "Plan") -> str:
     counted = _counts(plan)
     width = max(len(name) for name in counted)
-    lines = [f"cluster {plan.image.cluster_id}, stopped in the controller epoch {plan.position.epoch}", ""]
+    standing = "stopped" if plan.obstacle is None else "running"
+    lines = [f"cluster {plan.image.cluster_id}, {standing} in the controller epoch {plan.position.epoch}", ""]
     lines += [f"  {name:<{width}}  {number:,}" for name, number in counted.items()]
-    lines += ["", *(f"note: {remark}" for remark in plan.remarks)]
+    lines += ["", *(f"note: {remark}" for remark in (*plan.remarks, *filter(None, [plan.obstacle])))]
     return "\n".join(lines).rstrip() + "\n\n"
 
 
@@ -168,6 +172,7 @@ def _json(plan: "Plan", voters: "list[BrokerValues]", *, done: bool) -> dict[str
         "topics": {name: len(topic.partitions) for name, topic in sorted(image.topics.items())},
         "configs": sum(len(values) for values in image.configs.values()),
         "remarks": list(plan.remarks),
+        "obstacle": plan.obstacle,
         "voters": [values.integer("node.id") for values in voters],
         "executed": done,
     }

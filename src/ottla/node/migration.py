@@ -59,19 +59,13 @@ class Plan(NamedTuple):
     """Where the quorum's log goes on."""
     remarks: tuple[str, ...]
     """What has no place in the quorum, a sentence each."""
+    obstacle: str | None
+    """Why it cannot be moved now, if so: the cluster runs."""
 
 
 async def survey(session: Ensemble) -> Plan:
     """Read the tree. Raises StartFailure, and what reading raises: Unreachable, Refused, BadZnode."""
-    living = await session.children(layout.BROKER_IDS)
-    if living:
-        brokers = f"broker {living[0]} is" if len(living) == 1 else f"brokers {', '.join(living)} are"
-        raise StartFailure(
-            f"the cluster runs: {brokers} registered in ZooKeeper. Stop every node first; what one that crashed left "
-            "there goes when its session ends."
-        )
-    if await session.get(layout.CONTROLLER) is not None:
-        raise StartFailure("the cluster runs: it has a controller in ZooKeeper. Stop every node first.")
+    obstacle = await _obstacle(session)
     named = await session.get(layout.CLUSTER_ID)
     if named is None:
         raise StartFailure("there is no cluster in this tree: /cluster/id is missing; see the address and its chroot.")
@@ -87,7 +81,22 @@ async def survey(session: Ensemble) -> Plan:
     )
     number = 0 if epoch is None else layout.read_number(layout.CONTROLLER_EPOCH, epoch.data)
     remarks = [text async for text in _remarks(session)]
-    return Plan(image, LogPosition(offset, number), tuple(remarks))
+    # Who left or came while the tree was read may have changed what had been read.
+    obstacle = obstacle or await _obstacle(session)
+    return Plan(image, LogPosition(offset, number), tuple(remarks), obstacle)
+
+
+async def _obstacle(session: Ensemble) -> str | None:
+    living = await session.children(layout.BROKER_IDS)
+    if living:
+        brokers = f"broker {living[0]} is" if len(living) == 1 else f"brokers {', '.join(living)} are"
+        return (
+            f"the cluster runs: {brokers} registered in ZooKeeper. Stop every node first; what one that crashed left "
+            "there goes when its session ends."
+        )
+    if await session.get(layout.CONTROLLER) is not None:
+        return "the cluster runs: it has a controller in ZooKeeper. Stop every node first."
+    return None
 
 
 async def _remarks(session: Ensemble) -> AsyncIterator[str]:
@@ -156,6 +165,8 @@ def require_voter(world: World, values: BrokerValues) -> None:
 
 def move(world: World, values: BrokerValues, plan: Plan, wishes: Wishes) -> list[Formatted]:
     """Write the quorum's first snapshot for one voter; its directories stay its own. Blocking. Raises StartFailure."""
+    if plan.obstacle is not None:
+        raise StartFailure(plan.obstacle)
     require_voter(world, values)
     own_id, voters = first_voters(world, values, wishes)
     given = wishes._replace(cluster_id=plan.image.cluster_id, ignore_formatted=True)

@@ -110,19 +110,23 @@ async def test_voters_on_several_machines_begin_with_the_same_ids() -> None:
 
 
 @pytest.mark.parametrize("path", ["/brokers/ids/1", "/controller"])
-async def test_a_cluster_that_runs_is_refused(path: str) -> None:
+async def test_a_cluster_that_runs_is_looked_at_and_not_moved(path: str, tmp_path: Path) -> None:
     tree = classic_tree()
     tree.create(path, b"{}", owner=1)
+    plan = await survey(MemorySession(tree))
+    assert sorted(plan.image.topics) == ["bills", "orders"]
     with pytest.raises(StartFailure, match=r"the cluster runs: .* Stop every node first"):
-        await survey(MemorySession(tree))
+        move(WORLD, voter_values(tmp_path), plan, Wishes())
+    assert RealDisk().list(str(tmp_path)) == []
 
 
 async def test_brokers_that_run_are_named() -> None:
     tree = classic_tree()
     for number in (1, 2):
         tree.create(f"/brokers/ids/{number}", b"{}", owner=number)
-    with pytest.raises(StartFailure, match="brokers 1, 2 are registered"):
-        await survey(MemorySession(tree))
+    plan = await survey(MemorySession(tree))
+    assert plan.obstacle is not None
+    assert "brokers 1, 2 are registered" in plan.obstacle
 
 
 async def test_a_tree_without_a_cluster_is_refused() -> None:
