@@ -24,7 +24,7 @@ from ottla.runtime.world import RealClock
 
 INTERRUPTED = 130
 MOST_SECONDS = 105.0
-"""When Spark must be done where nobody watches: the whole is to end within two minutes, and the count comes after it."""
+"""When Spark must be done where nobody watches: the whole ends within two minutes, and the count comes after it."""
 LEAST_SPARK_SECONDS = 30.0
 WATCHED_SPARK_SECONDS = 600.0
 _BEFORE_NOW_MS = 24 * 60 * 60 * 1000
