@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,9 +50,36 @@ class Wanted(NamedTuple):
         return self.described.frame.client["bootstrap.servers"]
 
 
+class _Signals:
+    """Ctrl-C and SIGTERM, once Spark is up: PySpark has its own way with them, which would cancel batches."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._run: Run | None = None
+
+    def install(self) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, self._handle)
+
+    def attach(self, run: "Run") -> None:
+        """From here on a signal stops the run."""
+        self._run = run
+        if self.asked:
+            run.stop()
+
+    def _handle(self, _number: int, _frame: object) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.default_int_handler)
+        self.asked = True
+        if self._run is not None:
+            self._run.stop()
+
+
 @contextmanager
-def built(described: Definition | Program, master: str | None = None) -> "Iterator[Pipeline]":
-    """A pipeline on a session of its own."""
+def built(
+    described: Definition | Program, master: str | None = None, started: Callable[[], None] = lambda: None
+) -> "Iterator[Pipeline]":
+    """A pipeline on a session of its own; `started` is called when that is up."""
     try:
         from ottla.spark import start_session
         from ottla.spark.pipelines.building import build
@@ -65,6 +92,7 @@ def built(described: Definition | Program, master: str | None = None) -> "Iterat
         spark = start_session(f"ottla pipeline {frame.name}", master, _UTC | dict(frame.spark))
     except NoJava as problem:
         raise Failure(str(problem)) from None
+    started()
     try:
         yield build(spark, described)
     except BadPipeline as problem:
@@ -86,7 +114,8 @@ def run_here(wanted: Wanted, logged: bool) -> None:
 
 def _run(wanted: Wanted, place: Place, logged: bool) -> None:
     checkpoint = wanted.checkpoint or str(place.checkpoint)
-    with built(wanted.described, wanted.master) as pipeline:
+    signals = _Signals()
+    with built(wanted.described, wanted.master, signals.install) as pipeline:
         problems = pipeline.check()
         if problems:
             raise BadPipeline(problems)
@@ -101,7 +130,7 @@ def _run(wanted: Wanted, place: Place, logged: bool) -> None:
 
         order = Order(os.path.abspath(wanted.file), checkpoint, wanted.once, str(place.log) if logged else "")
         run = Run(pipeline, order, lambda line: say(line + "\n"), started)
-        _stop_on_signals(run)
+        signals.attach(run)
         from pyspark.errors import PySparkException
 
         try:
@@ -113,18 +142,6 @@ def _run(wanted: Wanted, place: Place, logged: bool) -> None:
         except PySparkException as problem:
             raise Failure(sentence_of(problem)) from problem
         say(f"pipeline {wanted.name} has {state}\n")
-
-
-def _stop_on_signals(run: "Run") -> None:
-    """PySpark has its own way with Ctrl-C, which would cancel batches: this comes after it."""
-
-    def handle(number: int, _frame: object) -> None:
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.default_int_handler)
-        run.stop()
-
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, handle)
 
 
 def run_detached(wanted: Wanted) -> str:
