@@ -109,7 +109,9 @@ class Member:
 class MemoryCluster:
     """Use it as an asynchronous context manager; the nodes are numbered from 1."""
 
-    def __init__(self, nodes: int = 3, *, session_seconds: float = 30.0, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, nodes: int = 3, *, session_seconds: float = 30.0, settings: dict[str, str] | None = None
+    ) -> None:
         self.tree = MemoryTree()
         self.random = CountingRandom()
         self.session_seconds = session_seconds
