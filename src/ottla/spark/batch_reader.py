@@ -41,6 +41,9 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         starts, ends = self._from_disk() if options.path else self._from_cluster()
+        if options.table and not options.path:
+            # Spark plans the tasks of a table once for all batches of a stream: what there is, each task finds out.
+            return [RangePartition(Range(each, starts[each], ends[each])) for each in sorted(ends)]
         ranges = self._narrowing.apply(ranges_between(starts, ends))
         return [RangePartition(each) for each in cut(ranges, options.min_partitions, options.max_records)]
 
@@ -51,7 +54,10 @@ class BatchReader(DataSourceReader):
         read = segments.read_segments if options.path else read_range
         gathering = Gathering(wanted.partition, options.include_headers)
         if options.table:
-            records = read_table(lambda gatherer: read(options, wanted, gatherer), gathering)
+            wanted = wanted if options.path else self._as_it_is(wanted.partition)
+            records = (
+                read_table(lambda gatherer: read(options, wanted, gatherer), gathering) if wanted.size else iter(())
+            )
         else:
             records = read(options, wanted, gathering)
         return each_in_one_sentence(records if self._shape is None else self._shape.rows(records))
@@ -66,6 +72,12 @@ class BatchReader(DataSourceReader):
             later = survey.first_at(dict.fromkeys(chosen, since))
             starts = {each: max(starts[each], later.get(each, ends[each])) for each in chosen}
         return starts, ends
+
+    def _as_it_is(self, partition: TopicPartition) -> Range:
+        """What a partition holds at this moment."""
+        survey = Survey(self._options)
+        end = survey.end(self._options.ending, [partition])[partition]
+        return Range(partition, survey.start(self._options.starting, [partition])[partition], end)
 
     def _from_disk(self) -> tuple[Offsets, Offsets]:
         options = self._options
