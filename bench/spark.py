@@ -18,8 +18,8 @@ import ottla
 
 RECORDS = 3_000_000
 PARTITIONS = 4
-SMALLEST, LARGEST = 100, 1024
-TOPIC = "spark"
+SIZES = {"mixed": (100, 1024), "small": (100, 100), "large": (1024, 1024)}
+"""The topics that are read, and the sizes of their values; the first is that of the other measurements too."""
 _ROWS_AT_ONCE = 10_000
 Medians = dict[str, float]
 
@@ -34,7 +34,9 @@ class Ratio(NamedTuple):
 
 
 RATIOS = (
-    Ratio("batch read to one row, rows/s", "read_ottla", "read_kafka", 3.0),
+    Ratio("batch read to one row, values of 100 B to 1 KiB, rows/s", "read_mixed_ottla", "read_mixed_kafka", 3.0),
+    Ratio("… values of 100 B", "read_small_ottla", "read_small_kafka", 3.0),
+    Ratio("… values of 1 KiB", "read_large_ottla", "read_large_kafka", 3.0),
     Ratio("batch write, rows/s", "write_ottla", "write_kafka", 1.0),
     Ratio("stream write at least once, rows/s", "stream_at-least-once", "stream_kafka", 1.0),
     Ratio("stream write exactly once, rows/s", "stream_exactly-once", "stream_kafka", 0.7),
@@ -55,8 +57,9 @@ def measure(rounds: int) -> Medians:
     broker.format()
     broker.start()
     try:
-        fill(broker)
-        arguments = [broker.address, TOPIC, str(RECORDS), str(rounds)]
+        for topic, (smallest, largest) in SIZES.items():
+            fill(broker, topic, smallest, largest)
+        arguments = [broker.address, ",".join(SIZES), str(RECORDS), str(rounds)]
         done = subprocess.run(
             [sys.executable, "-m", "bench.spark_work", *arguments], check=True, stdout=subprocess.PIPE, text=True
         )
@@ -67,27 +70,27 @@ def measure(rounds: int) -> Medians:
     return {key: median(values) for key, values in found.items()}
 
 
-def fill(broker: Broker) -> None:
-    """The topic that is read: values of every size between the two, that no codec could make smaller."""
+def fill(broker: Broker, topic: str, smallest: int, largest: int) -> None:
+    """A topic that is read: values of every size between the two, that no codec could make smaller."""
     import pyarrow as pa
 
     random = Random(7)
     noise = random.randbytes(1 << 20)
-    starts = [random.randrange(len(noise) - LARGEST) for _ in range(_ROWS_AT_ONCE)]
-    values = pa.array([noise[start : start + random.randint(SMALLEST, LARGEST)] for start in starts], pa.binary())
+    starts = [random.randrange(len(noise) - largest) for _ in range(_ROWS_AT_ONCE)]
+    values = pa.array([noise[start : start + random.randint(smallest, largest)] for start in starts], pa.binary())
     with Connection(broker.port) as connection:
-        connection.create_topics([TOPIC], PARTITIONS)
+        connection.create_topics([topic], PARTITIONS)
     with ottla.blocking.Producer(bootstrap_servers=broker.address, linger_ms=5) as producer:
         for first in range(0, RECORDS, _ROWS_AT_ONCE):
             keys = pa.array([b"%d" % number for number in range(first, first + _ROWS_AT_ONCE)], pa.binary())
-            producer.send_arrow(TOPIC, pa.table({"key": keys, "value": values}))
+            producer.send_arrow(topic, pa.table({"key": keys, "value": values}))
         producer.flush()
 
 
 def table(found: Medians) -> str:
     lines = [
-        f"{RECORDS:,} records of {SMALLEST} B to {LARGEST} B in {PARTITIONS} partitions are read; a third as many are "
-        "written, with keys and values made by Spark. A stream's rate is that of one micro-batch.",
+        f"{RECORDS:,} records in {PARTITIONS} partitions are read; a third as many, of 100 B to 1 KiB, are written, "
+        "with keys and values made by Spark. A stream's rate is that of one micro-batch.",
         "",
         "| work | Spark's connector | ottla | | target | |",
         "| --- | ---: | ---: | ---: | ---: | --- |",

@@ -1,4 +1,4 @@
-"""One Spark that reads and writes with both formats: `python -m bench.spark_work ADDRESS TOPIC RECORDS ROUNDS`.
+"""One Spark that reads and writes with both formats: `python -m bench.spark_work ADDRESS TOPICS RECORDS ROUNDS`.
 
 Owns: the session, the work done in it, and its clock. Never knows: brokers, targets. Both formats do the same work on
 the same topic in the same session, in turn, and the one that goes first changes with the round. A first round that is
@@ -40,9 +40,10 @@ Found = dict[str, list[float]]
 class Work:
     """Everything that is measured, on one cluster."""
 
-    def __init__(self, address: str, topic: str, records: int) -> None:
+    def __init__(self, address: str, topics: list[str], records: int) -> None:
         self._servers = {"kafka.bootstrap.servers": address}
-        self._topic = topic
+        self.topics = topics
+        self._topic = topics[0]
         self._records = records
         self._written = records // 3
         self._folder = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
@@ -57,24 +58,24 @@ class Work:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def read(self, form: str) -> dict[str, float]:
-        """The whole topic to one row; rows a second, and the peak of the Python workers where there are any."""
-        seconds, peak = self._aggregate(form, self._records)
-        found = {f"read_{form}": self._records / seconds}
+    def read(self, form: str, topic: str) -> dict[str, float]:
+        """A whole topic to one row; rows a second, and the peak of the Python workers where there are any."""
+        seconds, peak = self._aggregate(form, topic, self._records)
+        found = {f"read_{topic}_{form}": self._records / seconds}
         return found | ({"worker_megabytes": peak} if form == "ottla" else {})
 
     def read_tenth(self) -> dict[str, float]:
         """The peak of Python workers that are new."""
-        _, peak = self._aggregate("ottla", self._records // 10)
+        _, peak = self._aggregate("ottla", self._topic, self._records // 10)
         return {"worker_megabytes_tenth": peak}
 
-    def _aggregate(self, form: str, count: int) -> tuple[float, float]:
+    def _aggregate(self, form: str, topic: str, count: int) -> tuple[float, float]:
         for pid in python_workers():
             Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak begins anew
-        places = [ottla.TopicPartition(self._topic, number) for number in range(PARTITIONS)]
+        places = [ottla.TopicPartition(topic, number) for number in range(PARTITIONS)]
         ends = self._admin.offsets(dict.fromkeys(places, ottla.admin.LATEST))
         bounds = {str(place.partition): found.offset * count // self._records for place, found in ends.items()}
-        options = {"subscribe": self._topic, "endingOffsets": json.dumps({self._topic: bounds})}
+        options = {"subscribe": topic, "endingOffsets": json.dumps({topic: bounds})}
         rows = self.spark.read.format(form).options(**self._servers, **options).load()
         begin = time.perf_counter()
         (row,) = rows.selectExpr(*AGGREGATE).collect()
@@ -195,8 +196,11 @@ def peak_megabytes(pid: int) -> float:
 
 def steps_of(work: Work) -> list[list[Callable[[], dict[str, float]]]]:
     """What is measured in a round: in each list the formats take turns."""
+    reads: list[list[Callable[[], dict[str, float]]]] = [
+        [partial(work.read, form, topic) for form in ("kafka", "ottla")] for topic in work.topics
+    ]
     return [
-        [partial(work.read, "kafka"), partial(work.read, "ottla")],
+        *reads,
         [partial(work.write, "kafka"), partial(work.write, "ottla")],
         [
             partial(work.stream, "kafka"),
@@ -208,8 +212,8 @@ def steps_of(work: Work) -> list[list[Callable[[], dict[str, float]]]]:
 
 
 def main() -> None:
-    address, topic, records, rounds = sys.argv[1:]
-    work = Work(address, topic, int(records))
+    address, topics, records, rounds = sys.argv[1:]
+    work = Work(address, topics.split(","), int(records))
     try:
         found = defaultdict(list, {key: [value] for key, value in work.read_tenth().items()})
         for number in range(int(rounds) + 1):
