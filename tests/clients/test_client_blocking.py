@@ -221,8 +221,8 @@ INTERRUPT = """
 import sys
 from ottla import blocking
 with blocking.Consumer(sys.argv[2], bootstrap_servers=sys.argv[1]) as consumer:
-    print("waiting", flush=True)
     try:
+        print("waiting", flush=True)
         for record in consumer:
             pass
     except KeyboardInterrupt:
