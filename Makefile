@@ -12,9 +12,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Tests of one file stay together: they share brokers. They wait for processes more than they compute.
 PARALLEL := -n 3 --dist loadfile
+# Suites that start programs of others: a few failures get a second try alone, and are named at the end.
+RUN_TESTS := $(BIN)/python scripts/run_tests.py
+EXACTLY_ONCE := tests/spark/test_exactly_once.py tests/spark/test_fire.py
 BUILT_FROM := pyproject.toml $(wildcard setup.py) $(wildcard src/ottla/records/*.pyx src/ottla/records/*.pxi)
 
-.PHONY: help demo test lint unit clients oracle cluster spark docs package sim bench fmt clean
+.PHONY: help demo test steady lint unit clients oracle cluster spark docs package sim bench fmt clean
 
 help: ## this list
 	@echo "ottla, a Kafka-compatible event streaming platform in Python"
@@ -23,8 +26,12 @@ help: ## this list
 demo: $(VENV)/.installed-demo ## a cluster at work: a shop, a group, a crash, a Spark pipeline; DEMO="--once" picks options
 	@$(BIN)/ottla demo $(DEMO)
 
-test: $(VENV)/.packages lint unit clients oracle cluster spark package ## lint, types, import walls and all tests
-	@echo "make test: everything passed"
+test: $(VENV)/.packages steady lint unit clients oracle cluster spark package ## lint, types, import walls and all tests
+	@if [ -s build/unsteady-tests ]; then echo "make test: passed, but these failed once and passed alone (find out why):"; \
+		cat build/unsteady-tests; else echo "make test: everything passed"; fi
+
+steady:
+	@rm -f build/unsteady-tests
 
 lint: $(VENV)/.installed-dev ## ruff, mypy --strict and the import walls
 	@echo "== ruff"; $(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -36,7 +43,7 @@ unit: $(VENV)/.installed-dev ## unit and property tests; the record codec also i
 	@echo "== the record codec without its compiled twin"; OTTLA_PURE_PYTHON=1 $(BIN)/pytest -q tests/unit/records
 
 clients: $(VENV)/.installed-dev $(VENV)/.packages ## real clients over real sockets, and the test kit that gives users a broker
-	@echo "== clients"; $(BIN)/pytest -q $(PARALLEL) tests/clients tests/testing
+	@echo "== clients"; $(RUN_TESTS) clients $(PARALLEL) tests/clients tests/testing
 
 oracle: $(VENV)/.installed-dev $(VENV)/.packages ## the same requests to ottla and to a real Kafka
 	@echo "== oracle"; $(BIN)/pytest -q tests/oracle
@@ -45,13 +52,14 @@ cluster: $(VENV)/.installed-dev $(VENV)/.packages ## processes under faults: kil
 	@echo "== cluster"; $(BIN)/pytest -q $(PARALLEL) tests/cluster
 
 spark: $(VENV)/.installed-dev $(VENV)/.packages ## topics as Spark's tables and streams
-	@echo "== spark"; $(BIN)/pytest -q tests/spark
+	@echo "== spark, exactly-once"; $(BIN)/pytest -q $(EXACTLY_ONCE)
+	@echo "== spark"; $(RUN_TESTS) spark tests/spark $(EXACTLY_ONCE:%=--ignore %)
 
 docs: $(VENV)/.installed-dev ## the documentation as a site, in build/site
 	@$(BIN)/python scripts/build_docs.py
 
 package: $(VENV)/.installed-dev $(VENV)/.packages ## the documentation run as written; the wheel in empty environments
-	@echo "== documentation and packaging"; $(BIN)/pytest -q tests/docs tests/packaging
+	@echo "== documentation and packaging"; $(RUN_TESTS) package tests/docs tests/packaging
 
 sim: $(VENV)/.installed ## whole clusters in simulated worlds, seed after seed; SIM="--seed 7" repeats one
 	@$(BIN)/python -m ottla.sim $(SIM)
