@@ -128,6 +128,26 @@ def test_a_node_of_both_roles_tells_every_metric_that_is_declared(watched: Watch
     assert sorted(announced) == sorted(FAMILIES)
 
 
+def test_a_node_tells_what_it_refused_by_request_and_error(watched: Watched) -> None:
+    def refused(request: str, error: str) -> float:
+        return watched.page().get("kafka_network_requestmetrics_errors_total", request=request, error=error) or 0
+
+    produce(watched.bootstrap, "small", 1)
+    producer = Producer({"bootstrap.servers": watched.bootstrap, "message.max.bytes": 3_000_000})
+    before = refused("Produce", "MESSAGE_TOO_LARGE")
+    producer.produce("small", b"x" * 2_000_000)
+    assert producer.flush(60) == 0
+    assert refused("Produce", "MESSAGE_TOO_LARGE") > before
+    with ottla.blocking.Admin(bootstrap_servers=watched.bootstrap) as admin:
+        outcomes = [admin.delete_topics(["nowhere"]) for _ in range(2)]
+    assert len(outcomes) == 2
+    assert refused("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION") >= 2
+    consumer = Consumer({"bootstrap.servers": watched.bootstrap, "group.id": "lost", "auto.offset.reset": "error"})
+    consumer.assign([TopicPartition("small", 0, 1_000)])
+    wait_until(lambda: consumer.poll(0.1) is not None and refused("Fetch", "OFFSET_OUT_OF_RANGE") > 0, 60)
+    consumer.close()
+
+
 def test_a_slow_request_is_one_line_of_the_log(watched: Watched) -> None:
     produce(watched.bootstrap, "slow", 1)
     until(lambda: "slow request: Produce of client rdkafka at 127.0.0.1 took" in watched.node.log, "the slow line")

@@ -21,6 +21,7 @@ from ottla.net.connections import Connections
 from ottla.net.request_times import RequestMeter
 from ottla.wire.apis import API_VERSIONS, FETCH, JOIN_GROUP, SYNC_GROUP, Api, RequestHead, read_head, response_head
 from ottla.wire.codec import MalformedMessage, decode, decode_in_steps, encode_in_steps, reader, stepper, write
+from ottla.wire.refusals import refusals, refusals_in_steps
 from ottla.wire.schema import Root
 
 Handler = Callable[[Any, Any, "Context"], Any]
@@ -160,7 +161,13 @@ class Dispatcher:
         if answer is None:
             connection.drop(f"{api.name} failed")
             return
+        self._count_refusals(answer, head, api)
         connection.answer([encoded(answer, head, api)])
+
+    def _count_refusals(self, answer: Root, head: RequestHead, api: Api) -> None:
+        errors = refusals(answer, max(head.version, 0))
+        if errors:
+            self.meter.refused(api.name, errors)
 
     def _start(self, connection: Connection, work: Coroutine[Any, Any, Any], head: RequestHead, api: Api) -> Deferred:
         place = connection.defer(alone=True)
@@ -180,7 +187,9 @@ class Dispatcher:
         self, connection: Connection, place: Deferred, done: "asyncio.Future[Root]", head: RequestHead, api: Api
     ) -> None:
         try:
-            place.complete([encoded(done.result(), head, api)])
+            answer = done.result()
+            self._count_refusals(answer, head, api)
+            place.complete([encoded(answer, head, api)])
         except (Exception, asyncio.CancelledError):
             logger.exception("an answer to %s could not be given", api.name)
             connection.drop("an internal error")
@@ -204,6 +213,7 @@ class Dispatcher:
             connection.drop(f"{api.name} failed")
             return
         try:
+            self.meter.refused(api.name, await in_steps(refusals_in_steps(answer, head.version), self._host.loop))
             parts = await in_steps(encode_in_steps(answer, head.version), self._host.loop)
         except Exception:
             # Without this the client would wait for ever: nobody looks at the end of this task.

@@ -1,6 +1,8 @@
-"""How many requests of each API were answered, how long they took, and the log line of one that took too long.
+"""How many requests of each API were answered, how long they took, what went wrong in them, and the log line of one
+that took too long.
 
-Owns: counts and histograms by API; which request counts as slow. Never knows: what an API does, where the numbers go.
+Owns: counts and histograms by API, errors by API and code; which request counts as slow. Never knows: what an API does,
+where the numbers go.
 Invariants: a request costs a look at the clock, a search among the bounds and two additions, and no object stays
 behind; a slow request is told of once, and a flood of them does not become a flood of lines.
 
@@ -12,7 +14,7 @@ before it on the same connection.
 import logging
 from asyncio import AbstractEventLoop
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -88,6 +90,8 @@ class RequestMeter:
         self.slow_seconds = slow_seconds
         """Changeable at any time."""
         self.by_name: dict[str, Times] = {}
+        self.errors: dict[tuple[str, int], int] = {}
+        """How often an error was answered, by the name of the API and the error's code."""
         self._told = 0
         self._untold = 0
 
@@ -96,6 +100,12 @@ class RequestMeter:
         if found is None:
             found = self.by_name[name] = Times(name)
         return found
+
+    def refused(self, name: str, errors: Iterable[int]) -> None:
+        """An answer tells of these errors: one each for whatever of the request was refused."""
+        counts = self.errors
+        for code in errors:
+            counts[name, code] = counts.get((name, code), 0) + 1
 
     def handled(self, connection: "Connection", times: Times) -> None:
         """The work on a request is done: its answer is given, or its place waits for it."""

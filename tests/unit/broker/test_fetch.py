@@ -16,6 +16,7 @@ from ottla.broker.waiting_room import WaitingRoom
 from ottla.log.files import World
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore, NewLog
+from ottla.net.request_times import RequestMeter
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.runtime.disk import RealDisk
@@ -67,6 +68,7 @@ class Story:
             waiting=WaitingRoom(loop),
             fetch_sessions=FetchSessions(10, iter(range(1, 100)).__next__, loop.time),
             loop=loop,
+            dispatcher=SimpleNamespace(meter=RequestMeter(loop.time, loop, 1.0)),
         )
         self.client = Client()
 
@@ -161,6 +163,16 @@ async def test_a_waiting_fetch_hears_that_its_topic_is_gone(story: Story) -> Non
     (answer,) = story.client.answers
     errors = {part.error_code for topic in answer.responses for part in topic.partitions}
     assert ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in errors
+    told = sum(part.error_code != 0 for topic in answer.responses for part in topic.partitions)
+    assert sum(story.broker.dispatcher.meter.errors.values()) == told
+
+
+async def test_a_fetch_that_finds_what_it_wants_counts_no_error(story: Story) -> None:
+    story.topic(2)
+    story.append(1, b"one")
+    story.fetch(2)
+    assert story.found()
+    assert story.broker.dispatcher.meter.errors == {}
 
 
 async def test_the_byte_limit_holds_over_all_partitions(story: Story) -> None:

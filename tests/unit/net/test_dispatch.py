@@ -33,6 +33,7 @@ class Host:
         self.turns = 0
         self.turns_before_the_answer = 0
         self.asked = 0
+        self.error = 0
 
     def closed(self, connection: object, reason: str) -> None:
         self.closed_because = reason
@@ -48,7 +49,9 @@ class Host:
     def handle(self, host: "Host", request: DescribeConfigsRequest, context: Context) -> Any:
         self.turns_before_the_answer = self.turns
         self.asked += 1
-        response = Response(results=[Result(resource_name=each.resource_name) for each in request.resources])
+        response = Response(
+            results=[Result(error_code=self.error, resource_name=each.resource_name) for each in request.resources]
+        )
 
         async def later() -> Response:
             await asyncio.sleep(0)
@@ -140,3 +143,19 @@ async def test_a_long_request_whose_handler_fails_closes_its_connection(host: Ho
     host.form = "failure"
     await client.send(frame(question(5_000)))
     await client.until(lambda: host.closed_because is not None)
+
+
+@pytest.mark.parametrize("form", ["answer", "coroutine", "future"])
+@pytest.mark.parametrize("count", [2, 5_000])
+async def test_errors_are_counted_once_however_the_answer_is_given(
+    host: Host, client: Client, form: str, count: int
+) -> None:
+    host.form, host.error = form, 29
+    host.waiting.set_result(Response(results=[Result(error_code=29)] * count))
+    await client.send(frame(question(count)))
+    assert len(await answer(client)) == count
+    host.form, host.error = "answer", 0
+    await client.send(frame(question(1)))
+    await answer(client)
+    service: Any = client.service
+    assert service.meter.errors == {("DescribeConfigs", 29): count}

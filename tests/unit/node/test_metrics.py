@@ -88,6 +88,25 @@ def test_requests_of_a_broker_and_its_controller_are_told_together() -> None:
     assert told == {"Fetch": 15, "FetchConsumer": 3, "FetchFollower": 5}
 
 
+def test_errors_are_told_by_request_and_by_kafkas_name_of_them() -> None:
+    loop: Any = None
+    meters = [RequestMeter(lambda: 0.0, loop, 1.0) for _ in range(2)]
+    meters[0].refused("Produce", [6, 6, 87])
+    meters[1].refused("Produce", [6])
+    meters[1].refused("Fetch", [-1, 9999])
+    page = Page()
+    for _ in write_requests(page, meters):
+        pass
+    told = parsed(page)["kafka_network_requestmetrics_errors"]
+    assert told.type == "counter"
+    assert {(each.labels["request"], each.labels["error"]): each.value for each in told.samples} == {
+        ("Produce", "NOT_LEADER_OR_FOLLOWER"): 3,
+        ("Produce", "INVALID_RECORD"): 1,
+        ("Fetch", "UNKNOWN_SERVER_ERROR"): 1,
+        ("Fetch", "9999"): 1,
+    }
+
+
 # --- what is counted ---
 
 
@@ -151,6 +170,7 @@ EXPECTED_BY_DASHBOARDS = """
     kafka_server_brokertopicmetrics_bytesout_total kafka_server_brokertopicmetrics_totalproducerequests_total
     kafka_server_brokertopicmetrics_totalfetchrequests_total kafka_server_brokertopicmetrics_failedproducerequests_total
     kafka_server_brokertopicmetrics_failedfetchrequests_total kafka_network_requestmetrics_requests_total
+    kafka_network_requestmetrics_errors_total
     kafka_network_requestmetrics_totaltimems kafka_network_requestmetrics_requestqueuetimems
     kafka_server_socket_server_metrics_connection_count kafka_server_replicamanager_leadercount
     kafka_server_replicamanager_partitioncount kafka_server_replicamanager_underreplicatedpartitions

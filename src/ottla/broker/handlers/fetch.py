@@ -51,6 +51,7 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
     request = read_request(frame, position, version)
     plan = broker.fetch_sessions.plan(request, version >= FIRST_TOPIC_ID)
     if plan.error != ErrorCode.NONE:
+        broker.dispatcher.meter.refused("Fetch", (plan.error,))
         connection.answer(_encoded(head, plan.error, 0, []))
         return request.replica_id >= 0
     fetch = Fetch(broker, request, head, plan, connection.listener)
@@ -271,6 +272,10 @@ class Fetch:
 
     def _count(self, results: Results) -> None:
         """What leaves with this answer."""
+        if self._enough:  # what was refused always is
+            errors = [result.error for _, result in results if result.error]
+            if errors:
+                self._broker.dispatcher.meter.refused("Fetch", errors)
         traffic = self._broker.partitions.traffic
         if self._follower:
             traffic.replication_bytes_out += self._found

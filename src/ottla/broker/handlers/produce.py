@@ -78,6 +78,7 @@ def carry_out(
     unflushed: list[Partition] = []
     if request.acks not in (ALL, 0, 1):
         answers = refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
+        _count_refusals(broker, [result for _, results in answers for result in results])
     else:
         answers = append(broker, request, head[0], frame, admission, (uncommitted, unflushed))
     if request.acks == 0:
@@ -192,10 +193,15 @@ def append(
 
 def _count_failed(broker: "Broker", answers: Answers) -> None:
     for topic, results in answers:
-        failed = sum(1 for result in results if result.error)
+        failed = [result for result in results if result.error]
         traffic = broker.partitions.traffic.of(topic)
-        traffic.produces += failed
-        traffic.failed_produces += failed
+        traffic.produces += len(failed)
+        traffic.failed_produces += len(failed)
+        _count_refusals(broker, failed)
+
+
+def _count_refusals(broker: "Broker", failed: list[PartitionResult]) -> None:
+    broker.dispatcher.meter.refused("Produce", [result.error for result in failed])
 
 
 def _wake_readers(broker: "Broker", grown: list[Partition]) -> None:
@@ -299,14 +305,16 @@ class _Later:
                 error = errors.get(partition)
                 if error is not None:
                     results[slot] = results[slot]._replace(error=error, base_offset=-1, log_append_time=-1)
+                    _count_refusals(self._broker, [results[slot]])
         self._one_done()
 
     def _flushed(self, error: ErrorCode) -> None:
         if error != ErrorCode.NONE:
             for _, results in self._answers:
-                results[:] = [
-                    result if result.error else result._replace(error=error, base_offset=-1) for result in results
-                ]
+                for slot, result in enumerate(results):
+                    if not result.error:
+                        results[slot] = result._replace(error=error, base_offset=-1)
+                        _count_refusals(self._broker, [results[slot]])
         self._one_done()
 
     def _one_done(self) -> None:

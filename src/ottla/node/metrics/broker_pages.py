@@ -4,8 +4,10 @@ Owns: which object of a broker holds which number. Never knows: how numbers are 
 changes a broker; the pages are generators, so that many partitions are told between other work.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
+from ottla.base.errors import ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.partitions import Partition
 from ottla.broker.traffic import TopicTraffic
@@ -35,7 +37,9 @@ def write_requests(page: Page, meters: Iterable[RequestMeter]) -> Iterator[None]
     """Of a node's broker and its controller together."""
     total: dict[str, tuple[list[int], float]] = {}
     queue: dict[str, tuple[list[int], float]] = {}
+    errors: Counter[tuple[str, int]] = Counter()
     for meter in meters:
+        errors.update(meter.errors)
         for name, times in tuple(meter.by_name.items()):
             for api in (name, "Fetch") if name in _BOTH_FETCHES else (name,):
                 total[api] = _sum(total.get(api), times.total, times.seconds)
@@ -45,11 +49,21 @@ def write_requests(page: Page, meters: Iterable[RequestMeter]) -> Iterator[None]
     page.begin(all_families.REQUESTS)
     for api in told:
         page.series(all_families.REQUESTS, labels_of(all_families.REQUESTS, (api,)), sum(total[api][0]))
+    page.all_series(
+        all_families.ERRORS, (((api, _error_name(code)), count) for (api, code), count in sorted(errors.items()))
+    )
     for family, found in ((all_families.TOTAL_TIME, total), (all_families.QUEUE_TIME, queue)):
         page.begin(family)
         for api in told:
             page.histogram(family, labels_of(family, (api,)), *found[api])
             yield
+
+
+def _error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:  # a newer controller's, passed on
+        return str(code)
 
 
 def _sum(before: tuple[list[int], float] | None, counts: list[int], seconds: float) -> tuple[list[int], float]:

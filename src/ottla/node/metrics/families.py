@@ -50,6 +50,13 @@ REPLICATION_OUT = _counter(f"{_TOPIC}replicationbytesout_total", "Bytes that fol
 
 _REQUEST = "kafka_network_requestmetrics_"
 REQUESTS = _counter(f"{_REQUEST}requests_total", "Requests that were answered, by API.", "request")
+ERRORS = _counter(
+    f"{_REQUEST}errors_total",
+    "Errors that were answered, by API and by Kafka's name of the error: one for each partition, topic or group that "
+    "was refused. What went well is not counted.",
+    "request",
+    "error",
+)
 TOTAL_TIME = Family(
     f"{_REQUEST}totaltimems",
     "histogram",
@@ -220,6 +227,7 @@ GROUPED: dict[str, tuple[Family, ...]] = {
     ),
     "Requests and connections": (
         REQUESTS,
+        ERRORS,
         TOTAL_TIME,
         QUEUE_TIME,
         IN_PROGRESS,
