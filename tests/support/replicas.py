@@ -218,7 +218,7 @@ class Replicas:
         return self._links[broker]
 
     async def produce(
-        self, broker: int, value: bytes, acks: int = -1, timeout_ms: int = 5000
+        self, broker: int, value: bytes, acks: int = -1, timeout_ms: int = 5000, partition: int = 0
     ) -> produce.PartitionProduceResponse:
         batch = build_batch([Record(0, 1_750_000_000_000, None, value)])
         request = produce.ProduceRequest(
@@ -226,7 +226,7 @@ class Replicas:
             timeout_ms=timeout_ms,
             topic_data=[
                 produce.TopicProduceData(
-                    topic_id=TOPIC_ID, partition_data=[produce.PartitionProduceData(0, bytes(batch))]
+                    topic_id=TOPIC_ID, partition_data=[produce.PartitionProduceData(partition, bytes(batch))]
                 )
             ],
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.partitions import Partition
+from ottla.broker.puller_news import PullerNews
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
 from ottla.replication.follower import (
@@ -108,6 +109,7 @@ class Puller:
         self._asking = self._interrupted = False
         self.down_since: float | None = None
         """When the leader stopped answering; None while it answers."""
+        self._news = PullerNews(leader)
         self._task = asyncio.create_task(self._run())
 
     # --- who is pulled ---
@@ -205,7 +207,11 @@ class Puller:
         finally:
             self._asking = self._interrupted = False
         self.down_since = None
-        await self._take(answer)
+        try:
+            await self._take(answer)
+        finally:
+            if self._news.waiting:
+                self._news.tell()
         return True
 
     def _open_link(self) -> Link:
@@ -353,10 +359,9 @@ class Puller:
         assert log is not None
         diverging = data.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
-            logger.info(
-                "%s: epoch %d of the leader ends at %d; cutting", partition, diverging.epoch, diverging.end_offset
-            )
+            before = log.end_offset
             cut_where_histories_part(log, diverging.epoch, diverging.end_offset)
+            self._news.cut(partition, (before, log.end_offset), diverging.epoch, diverging.end_offset)
             return 0
         records = memoryview(data.records or b"")
         size = len(records)
@@ -411,7 +416,7 @@ class Puller:
         if error == ErrorCode.OFFSET_OUT_OF_RANGE and await self._begin_within(pull):
             return
         if error not in _EXPECTED:
-            logger.warning("the leader of %s answers %s", pull.partition, error.name)
+            self._news.refused(pull.partition, error.name)
         if self._pulls.get(key) is pull:
             self._delay(pull)
 
@@ -426,8 +431,9 @@ class Puller:
         log = pull.partition.log
         if start is None or end is None or log is None or pull.asked != asked or not self._still(pull):
             return False
-        logger.info("%s ends at %d; its leader has %d to %d", pull.partition, log.end_offset, start, end)
+        before = log.end_offset
         start_within(log, start, end)
+        self._news.begun(pull.partition, (before, log.end_offset), start, end)
         return True
 
     async def _offset(self, partition: Partition, which: int) -> int | None:

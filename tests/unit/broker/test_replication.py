@@ -1,5 +1,6 @@
 """Three brokers that replicate one partition, on virtual time, under a controller that does as it is told."""
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -19,7 +20,8 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from support.replicas import TOPIC, Replicas
+from ottla.wire.stored.metadata import PartitionChangeRecord
+from support.replicas import TOPIC, TOPIC_ID, Replicas
 
 
 @pytest.fixture
@@ -122,7 +124,8 @@ def test_a_leader_that_lost_its_office_sends_producers_to_the_new_one(three: Rep
     assert [(node.node_id, node.host) for node in three.last_produced.node_endpoints] == [(2, "n2")]
 
 
-def test_an_old_leader_cuts_what_only_it_had(three: Replicas) -> None:
+def test_an_old_leader_cuts_what_only_it_had(three: Replicas, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ottla.broker")
     three.create([1, 2, 3])
     three.complete(three.produce(1, b"committed"))
     three.run(1)
@@ -136,6 +139,30 @@ def test_an_old_leader_cuts_what_only_it_had(three: Replicas) -> None:
     three.network.calm()
     three.until(lambda: three.controller.partition().in_sync == (1, 2, 3), 40)
     assert three.values(1) == three.values(2) == three.values(3) == [b"committed", b"kept"]
+    assert f"{TOPIC}-0 is cut from 2 to 1: epoch 0 of its leader, broker 2, ends at 1" in caplog.messages
+
+
+def test_many_logs_that_are_cut_at_once_are_one_line(three: Replicas, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ottla.broker")
+    three.create([1, 2, 3], partitions=8)
+    three.run(1)
+    for other in ("n2", "n3"):
+        three.network.cut("n1", other)
+        three.network.cut(other, "n1")
+    for number in range(8):
+        three.complete(three.produce(1, b"lost", acks=1, partition=number))
+        three.complete(three.produce(1, b"too", acks=1, partition=number))
+    three.controller.publish(*(PartitionChangeRecord(number, TOPIC_ID, leader=2, isr=[2, 3]) for number in range(8)))
+    three.run(0.1)
+    for number in range(8):
+        three.complete(three.produce(2, b"kept", partition=number))
+    three.network.calm()
+    three.until(lambda: all(three.controller.partition(number).in_sync == (1, 2, 3) for number in range(8)), 40)
+    told = [line for line in caplog.messages if "cut" in line]
+    named = ", ".join(f"{TOPIC}-{number}" for number in range(5))
+    assert told == [
+        f"8 partitions are cut where they leave the histories of broker 2, by 16 records in all: {named} and 3 more"
+    ]
 
 
 def test_followers_take_over_from_a_new_leader_at_once(three: Replicas) -> None:
@@ -196,7 +223,10 @@ def test_deleted_records_are_gone_everywhere_when_the_answer_comes(three: Replic
     assert starts == [3, 3, 3]
 
 
-def test_a_follower_that_starts_empty_begins_where_its_leader_begins(three: Replicas) -> None:
+def test_a_follower_that_starts_empty_begins_where_its_leader_begins(
+    three: Replicas, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ottla.broker")
     three.create([1, 2], partitions=1)
     for number in range(5):
         three.complete(three.produce(1, b"%d" % number))
@@ -207,6 +237,7 @@ def test_a_follower_that_starts_empty_begins_where_its_leader_begins(three: Repl
     log = three.partition(3).log
     assert log is not None
     assert (log.start_offset, log.end_offset) == (3, 5)
+    assert f"{TOPIC}-0 ended at 0, its leader, broker 1, has 3 to 5: it goes on at 3" in caplog.messages
 
 
 def test_a_client_is_sent_to_the_replica_in_its_rack_and_reads_there_what_is_committed() -> None:
