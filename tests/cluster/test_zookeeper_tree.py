@@ -42,8 +42,10 @@ def test_what_operators_place_in_the_tree_is_done(cluster: ZooKeeperCluster) -> 
     request = {"version": 1, "partitions": [{"topic": "moving", "partition": 0, "replicas": wanted}]}
     cluster.tree.create("/admin/reassign_partitions", json.dumps(request).encode())
     until(lambda: not cluster.tree.exists("/brokers/topics/going"), "the topic is gone", 60.0)
-    until(lambda: cluster.partition("moving")["replica_nodes"] == wanted, "the partition has moved", 60.0)
-    assert cluster.znode("/brokers/topics/moving")["partitions"] == {"0": wanted}
+    until(lambda: not cluster.tree.exists("/admin/reassign_partitions"), "all that was asked for has moved", 60.0)
+    moved = cluster.znode("/brokers/topics/moving")
+    assert (moved["partitions"], moved["adding_replicas"], moved["removing_replicas"]) == ({"0": wanted}, {}, {})
+    until(lambda: cluster.partition("moving")["replica_nodes"] == wanted, "every node knows", 60.0)
     election = {"version": 1, "partitions": [{"topic": "moving", "partition": 0}]}
     until(lambda: len(cluster.partition("moving")["isr_nodes"]) == 2, "both are in sync", 60.0)
     cluster.tree.create("/admin/preferred_replica_election", json.dumps(election).encode())

@@ -33,7 +33,7 @@ from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerH
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from ottla.zookeeper.layout import CLUSTER_ID, BadZnode, Presence, cluster_id_znode, read_cluster_id
+from ottla.zookeeper.layout import CLUSTER_ID, BadZnode, Move, Presence, cluster_id_znode, read_cluster_id
 from ottla.zookeeper.node import Identity, Place, ZooKeeperNode
 from ottla.zookeeper.ports import Refused, Unreachable
 from ottla.zookeeper.presence import BrokerPresence, Duplicate
@@ -173,16 +173,17 @@ class ControllerOrders:
         for result in answer.responses:
             _told(f"the topic {result.name} stays", result.error_code, result.error_message)
 
-    async def reassign(self, wanted: Sequence[tuple[str, int, list[int]]]) -> None:
+    async def reassign(self, wanted: Sequence[Move]) -> None:
         topics: dict[str, list[ReassignablePartition]] = {}
         for topic, number, replicas in wanted:
-            topics.setdefault(topic, []).append(ReassignablePartition(partition_index=number, replicas=replicas))
+            topics.setdefault(topic, []).append(ReassignablePartition(partition_index=number, replicas=list(replicas)))
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=TIMEOUT_MS,
             allow_replication_factor_change=True,
             topics=[ReassignableTopic(name=topic, partitions=partitions) for topic, partitions in topics.items()],
         )
         answer = await self._controller.alter_partition_reassignments(request)
+        _told("nothing is reassigned", answer.error_code, answer.error_message)
         for response in answer.responses:
             for each in response.partitions:
                 place = f"{response.name}-{each.partition_index}"

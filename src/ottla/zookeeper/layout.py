@@ -95,6 +95,14 @@ class Assigned(NamedTuple):
     partitions: Mapping[int, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]
 
 
+class Move(NamedTuple):
+    """A partition and the replicas that somebody wants it to have."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+
+
 def topic_path(topic: str) -> str:
     return f"{TOPICS}/{topic}"
 
@@ -445,11 +453,16 @@ def read_partitions(path: str, data: bytes) -> list[tuple[str, int]]:
         return [(str(each["topic"]), int(each["partition"])) for each in _read(path, data)["partitions"]]
 
 
-def read_reassignment(data: bytes) -> list[tuple[str, int, list[int]]]:
-    """`/admin/reassign_partitions`: topic, partition and the replicas that are wanted."""
+def reassignment_znode(moves: Iterable[Move]) -> bytes:
+    """`/admin/reassign_partitions`."""
+    partitions = [{"topic": topic, "partition": number, "replicas": replicas} for topic, number, replicas in moves]
+    return _bytes({"version": 1, "partitions": partitions})
+
+
+def read_reassignment(data: bytes) -> list[Move]:
     with _Reading(REASSIGN_PARTITIONS):
         return [
-            (str(each["topic"]), int(each["partition"]), list(_numbers(each["replicas"])))
+            Move(str(each["topic"]), int(each["partition"]), _numbers(each["replicas"]))
             for each in _read(REASSIGN_PARTITIONS, data)["partitions"]
         ]
 

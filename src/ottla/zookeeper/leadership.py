@@ -35,6 +35,11 @@ class Term(NamedTuple):
     epoch_version: int
     offset_version: int
 
+    @property
+    def fence(self) -> tuple[str, int]:
+        """What every write checks: nobody was elected since."""
+        return layout.CONTROLLER_EPOCH, self.epoch_version
+
 
 class _Pending:
     """A decision on its way."""
@@ -61,7 +66,7 @@ class Leadership:
         failed: Callable[[str], None],
     ) -> None:
         self._session = session
-        self._term = term
+        self.term = term
         self.writer = writer
         self._told = told
         self._failed = failed
@@ -76,7 +81,7 @@ class Leadership:
 
     @property
     def epoch(self) -> int:
-        return self._term.epoch
+        return self.term.epoch
 
     @property
     def end_offset(self) -> int:
@@ -141,8 +146,7 @@ class Leadership:
                 if self._session.state is not Connection.CONNECTED:
                     continue
             try:
-                checks = [(layout.CONTROLLER_EPOCH, self._term.epoch_version)]
-                await self._session.commit([mark, *operations], checks)
+                await self._session.commit([mark, *operations], [self.term.fence])
                 return
             except Unreachable as problem:
                 lost = problem

@@ -129,6 +129,11 @@ class ZooKeeperNode:
         return self._watching is not None and self._watching.present.get(broker_id) == epoch
 
     @property
+    def fence(self) -> tuple[str, int]:
+        assert self._leadership is not None, "only a controller is watching"
+        return self._leadership.term.fence
+
+    @property
     def latest(self) -> ClusterImage:
         assert self._leadership is not None, "only a controller is watching"
         return self._leadership.latest
@@ -176,6 +181,8 @@ class ZooKeeperNode:
         if self._feed is not None:
             self._feed.append(stored, image)
         self._events.committed([stored])
+        if self._watching is not None:
+            self._watching.stored()
 
     # --- the connection ----------------------------------------------------------------------------------------------
 

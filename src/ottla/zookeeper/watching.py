@@ -2,8 +2,9 @@
 
 Owns: the watches of one office, and reading again whenever one fires. Never knows: what the controller decides; it
 hears of everything through `Orders`. Invariants: between two looks nothing is missed, because each look sets the next
-watch first; a request that was placed in the tree is removed when it was carried out, or cannot be; what other programs
-wrote into the state itself is not merged but makes the controller begin anew from the tree.
+watch first; a request that was placed in the tree is removed when it was carried out, or cannot be, and by nobody but
+the controller of this epoch; what other programs wrote into the state itself is not merged but makes the controller
+begin anew from the tree.
 """
 
 import asyncio
@@ -14,9 +15,9 @@ from typing import Protocol
 from ottla.base.ports import Clock
 from ottla.metadata.image import ClusterImage, ConfigKey
 from ottla.zookeeper import layout
-from ottla.zookeeper.layout import BadZnode
+from ottla.zookeeper.layout import BadZnode, Move
 from ottla.zookeeper.ports import Ensemble, Refused, Unreachable, Watch
-from ottla.zookeeper.translation import Operation, Remove
+from ottla.zookeeper.translation import ANY_VERSION, Operation, Remove, Write
 
 logger = logging.getLogger("ottla.zookeeper")
 
@@ -35,13 +36,18 @@ class Orders(Protocol):
 
     async def delete_topics(self, topics: Sequence[str]) -> None: ...
 
-    async def reassign(self, wanted: Sequence[tuple[str, int, list[int]]]) -> None: ...
+    async def reassign(self, wanted: Sequence[Move]) -> None: ...
 
     async def elect_preferred(self, partitions: Sequence[tuple[str, int]]) -> None: ...
 
 
 class Office(Protocol):
     """The controller's own view of what is in the tree."""
+
+    @property
+    def fence(self) -> tuple[str, int]:
+        """A znode and its version: while it has that, this office lasts."""
+        ...
 
     @property
     def latest(self) -> ClusterImage:
@@ -80,6 +86,10 @@ class Watching:
         self._brokers_changed = asyncio.Event()
         self._seen: dict[str, int] = {}
         """When each notification about settings was made that was looked at."""
+        self._moves_changed = asyncio.Event()
+        self._moves_changed.set()
+        self._moving: set[Move] = set()
+        """What the request for other replicas lists and is under way."""
 
     async def begin(self) -> None:
         """Know who lives. Raises Unreachable, Refused."""
@@ -90,10 +100,10 @@ class Watching:
             (self._brokers, self._brokers_changed),
             (self._topics, None),
             (self._deletions, None),
-            (self._reassignments, None),
             (self._elections, None),
         ):
             self._tasks.append(asyncio.create_task(self._watch(look, changed)))
+        self._tasks.append(asyncio.create_task(self._watch(self._reassignments, self._moves_changed, GATHER_SECONDS)))
         for look in (self._config_changes, self._in_sync_changes):
             # Most of them are this controller's own, and many come together.
             self._tasks.append(asyncio.create_task(self._watch(look, None, GATHER_SECONDS)))
@@ -101,6 +111,11 @@ class Watching:
     def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
+
+    def stored(self) -> None:
+        """Another decision is in the tree: a move that somebody waits for may be over with it."""
+        if self._moving:
+            self._moves_changed.set()
 
     async def _watch(
         self, look: Callable[[Watch], Awaitable[None]], begun: asyncio.Event | None, gather: float = 0.0
@@ -195,7 +210,7 @@ class Watching:
             if not layout.is_ours(path, found.data):
                 await self._compare(layout.read_partitions(path, found.data))
         if seen:
-            await self._session.commit(seen)
+            await self._session.commit(seen, [self._office.fence])
 
     async def _compare(self, partitions: Sequence[tuple[str, int]]) -> None:
         for topic, number in partitions:
@@ -218,19 +233,40 @@ class Watching:
             path = f"{layout.DELETE_TOPICS}/{name}"
             if name not in self._office.settled.topics or name in self._office.latest.topics:
                 # Done or refused. A removal that is on its way takes the request with it.
-                await self._session.remove(path)
+                await self._take_away(path)
                 self._office.removed(path)
 
     async def _reassignments(self, watch: Watch) -> None:
-        found = await self._session.get(layout.REASSIGN_PARTITIONS, watch)
+        """The request stays, with what is left of it, until every partition it lists has moved: tools look there."""
+        path = layout.REASSIGN_PARTITIONS
+        found = await self._session.get(path, watch)
         if found is None:
+            self._moving = set()
             return
         try:
-            wanted = layout.read_reassignment(found.data)
-            logger.info("ZooKeeper asks for the reassignment of %d partitions", len(wanted))
-            await self._orders.reassign(wanted)
-        finally:
-            await self._session.remove(layout.REASSIGN_PARTITIONS)
+            listed = layout.read_reassignment(found.data)
+        except BadZnode:
+            await self._take_away(path)
+            raise
+        begun = [move for move in listed if move not in self._moving]
+        if begun:
+            logger.info("ZooKeeper asks for the reassignment of %d partitions", len(begun))
+            await self._orders.reassign(begun)
+        left = [move for move in listed if self._is_moving(move)]
+        self._moving = set(left)
+        if not left:
+            await self._take_away(path, found.stat.version)
+        elif len(left) < len(listed):
+            written = Write(path, layout.reassignment_znode(left), found.stat.version)
+            await self._session.commit([written], [self._office.fence])
+
+    def _is_moving(self, move: Move) -> bool:
+        """Whether a partition is on its way there: neither refused nor done, nor sent elsewhere since."""
+        topic, number, replicas = move
+        partition = self._office.settled.partition(topic, number)
+        if partition is None or not (partition.adding or partition.removing):
+            return False
+        return partition.replicas == (*replicas, *partition.removing)
 
     async def _elections(self, watch: Watch) -> None:
         found = await self._session.get(layout.PREFERRED_ELECTION, watch)
@@ -238,7 +274,20 @@ class Watching:
             return
         try:
             partitions = layout.read_partitions(layout.PREFERRED_ELECTION, found.data)
-            logger.info("ZooKeeper asks for the preferred leaders of %d partitions", len(partitions))
-            await self._orders.elect_preferred(partitions)
-        finally:
-            await self._session.remove(layout.PREFERRED_ELECTION)
+        except BadZnode:
+            await self._take_away(layout.PREFERRED_ELECTION)
+            raise
+        logger.info("ZooKeeper asks for the preferred leaders of %d partitions", len(partitions))
+        await self._orders.elect_preferred(partitions)
+        await self._take_away(layout.PREFERRED_ELECTION)
+
+    async def _take_away(self, path: str, version: int = ANY_VERSION) -> None:
+        """Only while this office lasts: the next controller has not carried the request out."""
+        checks = [self._office.fence]
+        if version != ANY_VERSION:
+            checks.append((path, version))
+        try:
+            await self._session.commit([Remove(path)], checks)
+        except Refused as refusal:
+            if not refusal.missing:
+                raise

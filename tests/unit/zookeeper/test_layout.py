@@ -149,7 +149,8 @@ def test_the_rest_is_as_kafka_writes_it() -> None:
         "partitions": [{"topic": "orders", "partition": 2}],
     }
     wanted = b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'
-    assert layout.read_reassignment(wanted) == [("t", 0, [1, 2])]
+    assert layout.read_reassignment(wanted) == [("t", 0, (1, 2))]
+    assert layout.reassignment_znode([layout.Move("t", 0, (1, 2))]) == wanted
 
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", b"[]", b"{}", b'{"version":1}', b'{"partitions":3}', b"\xff"])

@@ -8,11 +8,17 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.metadata.agreement import NotLeader
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.stored.metadata import NoOpRecord
 from ottla.zookeeper import layout
+from ottla.zookeeper.layout import Move
 from support.clusters import creation, new_topic
 from support.zookeeper_nodes import Member, MemoryCluster, eventually
 from support.zookeeper_tree import MemoryTree
@@ -224,28 +230,77 @@ async def test_requests_in_the_tree_are_carried_out_and_taken_away() -> None:
         leader = await cluster.leader()
         for member in cluster.members.values():
             await member.register(leader.controller)
-        answer = await leader.controller.create_topics(
-            creation(new_topic("going"), new_topic("moving", -1, -1, assignments=[(0, [1, 2])]), new_topic("staying"))
-        )
-        assert [topic.error_code for topic in answer.topics] == [0, 0, 0]
+        answer = await leader.controller.create_topics(creation(new_topic("going"), new_topic("staying")))
+        assert [topic.error_code for topic in answer.topics] == [0, 0]
         tree = cluster.tree
         tree.create(f"{layout.DELETE_TOPICS}/going", b"")
         tree.create(f"{layout.DELETE_TOPICS}/unknown", b"")
-        wanted = {"version": 1, "partitions": [{"topic": "moving", "partition": 0, "replicas": [2, 3]}]}
-        tree.create(layout.REASSIGN_PARTITIONS, json.dumps(wanted).encode())
         tree.create(layout.PREFERRED_ELECTION, layout.partitions_znode([("staying", 0), ("unknown", 1)]))
 
         def done() -> bool:
-            return not tree.children(layout.DELETE_TOPICS) and not (
-                {layout.REASSIGN_PARTITIONS, layout.PREFERRED_ELECTION} & set(tree.nodes)
-            )
+            return not tree.children(layout.DELETE_TOPICS) and layout.PREFERRED_ELECTION not in tree.nodes
 
         await eventually(done, "the requests are gone")
-        image = leader.loader.image
-        assert set(image.topics) == {"moving", "staying"}
+        assert set(leader.loader.image.topics) == {"staying"}
         assert layout.topic_path("going") not in tree.nodes
-        assert image.topics["moving"].partitions[0].adding == (3,)
         assert epoch(tree) == 1
+
+
+def listed(tree: MemoryTree) -> list[Move]:
+    """What is left of the request for other replicas."""
+    found = tree.nodes.get(layout.REASSIGN_PARTITIONS)
+    return [] if found is None else layout.read_reassignment(found.data)
+
+
+async def propose_in_sync(cluster: MemoryCluster, leader: Member, topic: str, in_sync: list[int]) -> None:
+    """As the leader of partition 0 does."""
+    image = leader.loader.image.topics[topic]
+    partition = image.partitions[0]
+    states = [BrokerState(number, -1) for number in in_sync]
+    state = PartitionData(
+        0, partition.leader_epoch, new_isr_with_epochs=states, partition_epoch=partition.partition_epoch
+    )
+    epoch_of_broker = cluster.members[partition.leader].broker_epoch
+    request = AlterPartitionRequest(partition.leader, epoch_of_broker, [TopicData(image.topic_id, [state])])
+    answer = await leader.controller.alter_partition(request, 3)
+    assert answer.topics[0].partitions[0].error_code in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED)
+
+
+async def test_a_request_for_other_replicas_stays_in_the_tree_with_what_is_left_of_it_until_all_of_it_is_done() -> None:
+    async with MemoryCluster() as cluster:
+        first = await cluster.leader()
+        for member in cluster.members.values():
+            await member.register(first.controller)
+        names = ("one", "two", "three")
+        made = await first.controller.create_topics(
+            creation(*(new_topic(name, -1, -1, assignments=[(0, [1, 2])]) for name in names))
+        )
+        assert [topic.error_code for topic in made.topics] == [0, 0, 0]
+        moves = [Move(name, 0, (2, 3)) for name in names]
+        refused = [Move("unknown", 0, (1,)), Move("one", 7, (1,)), Move("two", 0, (9,))]
+        cluster.tree.create(layout.REASSIGN_PARTITIONS, layout.reassignment_znode([*moves, *refused]))
+        await eventually(lambda: listed(cluster.tree) == moves, "only what is under way is left")
+        assert all(first.loader.image.topics[name].partitions[0].adding == (3,) for name in names)
+        # The next controller finds it there and goes on with it.
+        first.session.expire()
+        second = await cluster.leader()
+        for member in cluster.members.values():
+            await member.register(second.controller)
+        await propose_in_sync(cluster, second, "one", [1, 2, 3])
+        await eventually(lambda: listed(cluster.tree) == moves[1:], "one is done")
+        cancelled = ReassignableTopic("two", [ReassignablePartition(0, None)])
+        await second.controller.alter_partition_reassignments(AlterPartitionReassignmentsRequest(topics=[cancelled]))
+        await eventually(lambda: listed(cluster.tree) == moves[2:], "another is wanted no longer")
+        elsewhere = ReassignableTopic("three", [ReassignablePartition(0, [3, 1])])
+        await second.controller.alter_partition_reassignments(AlterPartitionReassignmentsRequest(topics=[elsewhere]))
+        await eventually(lambda: layout.REASSIGN_PARTITIONS not in cluster.tree.nodes, "nothing is left of it")
+        replicas = [second.loader.image.topics[name].partitions[0].replicas for name in names]
+        assert replicas == [(2, 3), (2, 1), (3, 1, 2)]
+        # And another request is seen; one that nobody has to wait for is over at once.
+        stays = second.loader.image.topics["two"].partitions[0].in_sync[:1]
+        cluster.tree.create(layout.REASSIGN_PARTITIONS, layout.reassignment_znode([Move("two", 0, stays)]))
+        await eventually(lambda: layout.REASSIGN_PARTITIONS not in cluster.tree.nodes, "it is carried out")
+        assert second.loader.image.topics["two"].partitions[0].replicas == stays
 
 
 async def test_a_request_that_cannot_be_read_stands_in_nobodys_way() -> None:
@@ -292,19 +347,8 @@ async def test_changes_of_in_sync_sets_are_told_and_taken_away_and_those_of_othe
             await member.register(leader.controller)
         await leader.controller.create_topics(creation(new_topic("orders", -1, -1, assignments=[(0, [1, 2])])))
         partition = leader.loader.image.topics["orders"].partitions[0]
-        state = PartitionData(
-            partition_index=0,
-            leader_epoch=partition.leader_epoch,
-            new_isr_with_epochs=[BrokerState(1, -1)],
-            partition_epoch=partition.partition_epoch,
-        )
-        request = AlterPartitionRequest(
-            broker_id=1,
-            broker_epoch=cluster.members[1].broker_epoch,
-            topics=[TopicData(leader.loader.image.topics["orders"].topic_id, [state])],
-        )
-        answer = await leader.controller.alter_partition(request, 3)
-        assert answer.topics[0].partitions[0].isr == [1]
+        await propose_in_sync(cluster, leader, "orders", [1])
+        assert leader.loader.image.topics["orders"].partitions[0].in_sync == (1,)
         told = [operation for written in cluster.tree.writes for operation in written]
         assert any(operation.path == layout.IN_SYNC_CHANGE for operation in told)
         await eventually(lambda: not cluster.tree.children(layout.IN_SYNC_CHANGES), "it is taken away")
