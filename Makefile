@@ -10,6 +10,7 @@ PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; d
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+export PIP_RETRIES ?= 8
 # Tests of one file stay together: they share brokers. They wait for processes more than they compute.
 PARALLEL := -n 3 --dist loadfile
 # Suites that start programs of others: a few failures get a second try alone, and are named at the end.
@@ -96,6 +97,7 @@ $(VENV)/.installed-demo: $(BUILT_FROM) | $(BIN)/python
 	@$(PIP) install --quiet --editable '.[spark]'
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/.packages: scripts/install-test-packages | $(BIN)/python
+$(VENV)/.packages: scripts/install-test-packages scripts/fetch-test-jars | $(BIN)/python
 	@scripts/install-test-packages
+	@scripts/fetch-test-jars
 	@touch $@
