@@ -8,7 +8,7 @@ from collections.abc import Callable
 PAUSE_SECONDS = 0.005
 
 
-def wait_until(happened: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
     """Until `happened()`; fails the test after so many seconds."""
     deadline = time.monotonic() + seconds
     while not happened():

@@ -24,8 +24,8 @@ from typing import Self, TypeVar
 
 Result = TypeVar("Result")
 
-START_SECONDS = 20.0
-STOP_SECONDS = 30.0
+START_SECONDS = 60.0
+STOP_SECONDS = 90.0
 FIRST_PORT, PORTS, BLOCKS = 10_000, 1000, 10
 """Where tests listen: blocks of as many ports, each with as many above them for controllers."""
 
@@ -74,7 +74,7 @@ def _block() -> tuple[int, Iterator[int]]:
     return FIRST_PORT + 2 * PORTS * start, itertools.count(37 * os.getpid())
 
 
-def until(condition: Callable[[], Result], what: str, seconds: float = 15.0) -> Result:
+def until(condition: Callable[[], Result], what: str, seconds: float = 60.0) -> Result:
     """The first true answer of `condition`, asked again and again; a failure that names `what` after the deadline."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from support.messages import Answer, Fields, decode, encode
 
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 class ConnectionClosed(Exception):
