@@ -6,12 +6,14 @@ Which members get which partitions is compared where one member gets everything 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from oracle.cases import Case, Step
 from oracle.groups import coordinated, join_fields
 from oracle.groups import stable as classic
 from oracle.sides import Side
+from support.brokers import SETTINGS
 from support.messages import Answer
 from support.processes import until
 
@@ -40,12 +42,27 @@ def joins(side: Side, member: str = "m1", **more: Any) -> Answer:
 
 
 def topic(side: Side) -> None:
-    """A topic that the coordinator knows: another group can be assigned it."""
+    """A topic that the coordinator knows: another group of the same partition of offsets can be assigned it.
+
+    Kafka tells new topics to each such partition's groups for themselves, one sooner than the other.
+    """
+    partition = _partition_of_offsets(side.name("g"))
+    shorts = (f"probe{number}" for number in count())
+    probe = next(short for short in shorts if _partition_of_offsets(side.name(short)) == partition)
     coordinated(side)
-    coordinated(side, "probe")
+    coordinated(side, probe)
     side.create("t", partitions=PARTITIONS)
-    until(lambda: bool(joins(side, group_id=side.name("probe"))["assignment"]["topic_partitions"]), "the topic")
-    beat(side, group_id=side.name("probe"), member_epoch=-1)
+    until(lambda: bool(joins(side, group_id=side.name(probe))["assignment"]["topic_partitions"]), "the topic")
+    beat(side, group_id=side.name(probe), member_epoch=-1)
+
+
+def _partition_of_offsets(group: str) -> int:
+    """Where Kafka keeps a group: Java's hash of its name, without the sign, in so many partitions."""
+    hashed = 0
+    for character in group:
+        hashed = (31 * hashed + ord(character)) & 0xFFFFFFFF
+    magnitude = hashed if hashed < 1 << 31 else (1 << 32) - hashed
+    return magnitude % int(SETTINGS["offsets.topic.num.partitions"])
 
 
 def one(side: Side) -> None:

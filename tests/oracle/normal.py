@@ -71,7 +71,8 @@ def _text(side: Side, value: str) -> str:
     value = _UUID.sub("<uuid>", side.member_text(value))
     value = _FOR_EVER_AGO.sub("<for ever ago>", value)
     value = _TIMES.sub(lambda found: str(side.moment(int(found[0]), 7_200_000)), value)
-    return value.replace(str(side.broker.port), "<port>")
+    # Not a part of a longer number: "2000000" is no port, though a broker may listen at 20000.
+    return re.sub(rf"(?<!\d){side.broker.port}(?!\d)", "<port>", value)
 
 
 def _sort_key(row: Any) -> str:

@@ -66,7 +66,7 @@ class Side:
         try:
             self._connection.send(api, version, fields, answered=answered)
             return self._connection.receive() if answered else None
-        except (ConnectionClosed, BrokenPipeError):
+        except (ConnectionClosed, ConnectionError):  # a broken pipe or a reset, as the closing arrived
             self._disconnect()
             return CLOSED
 
@@ -76,7 +76,7 @@ class Side:
             try:
                 connection.send_frame(frame)
                 return connection.receive_frame()
-            except ConnectionClosed:
+            except (ConnectionClosed, ConnectionError):
                 return None
 
     def ask(self, api: str, version: int, **fields: Any) -> Answer:

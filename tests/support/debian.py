@@ -18,7 +18,7 @@ def program(name: str) -> str:
     return path
 
 
-def run(command: Sequence[str], stdin: str | bytes = b"", seconds: float = 60.0) -> bytes:
+def run(command: Sequence[str], stdin: str | bytes = b"", seconds: float = 120.0) -> bytes:
     """The standard output of a command that must succeed."""
     answer = subprocess.run(
         command,

@@ -47,7 +47,7 @@ def command(tool: str, *arguments: str, version: str = "") -> list[str]:
     ]  # fmt: skip
 
 
-def attempt(tool: str, *arguments: str, stdin: str = "", seconds: float = 90.0) -> Printed:
+def attempt(tool: str, *arguments: str, stdin: str = "", seconds: float = 180.0) -> Printed:
     """Run a tool that may fail."""
     answer = subprocess.run(
         command(tool, *arguments),
@@ -61,7 +61,7 @@ def attempt(tool: str, *arguments: str, stdin: str = "", seconds: float = 90.0) 
     return Printed(answer.returncode, answer.stdout, answer.stderr)
 
 
-def run(tool: str, *arguments: str, stdin: str = "", seconds: float = 90.0) -> Printed:
+def run(tool: str, *arguments: str, stdin: str = "", seconds: float = 180.0) -> Printed:
     """Run a tool that must succeed."""
     printed = attempt(tool, *arguments, stdin=stdin, seconds=seconds)
     assert printed.code == 0, (

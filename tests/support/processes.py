@@ -63,7 +63,10 @@ def _block() -> tuple[int, Iterator[int]]:
     folder.mkdir(exist_ok=True)
     start = os.getpid() % BLOCKS
     for number in (*range(start, BLOCKS), *range(start)):
-        lock = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            lock = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except PermissionError:
+            continue  # another user's
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until this process ends
         except OSError:
