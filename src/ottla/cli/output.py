@@ -86,6 +86,8 @@ def style(column: Column, cell: str) -> str:
 
 
 Advance = Callable[[int], None]
+Reach = Callable[[int, int | None], None]
+"""Told how much is done, and of how much as far as that is known."""
 
 
 @contextmanager
@@ -94,8 +96,22 @@ def progress(what: str, total: int | None, unit: str = "") -> Iterator[Advance]:
 
     Without `total` it shows how much, not how much of it; bytes are told by the unit "B".
     """
+    done = 0
+    with growing_progress(what, total, unit) as reach:
+
+        def advance(step: int) -> None:
+            nonlocal done
+            done += step
+            reach(done, total)
+
+        yield advance
+
+
+@contextmanager
+def growing_progress(what: str, total: int | None = None, unit: str = "") -> Iterator[Reach]:
+    """The same for work of which more becomes known while it is done."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield lambda done, total: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -104,7 +120,7 @@ def progress(what: str, total: int | None, unit: str = "") -> Iterator[Advance]:
     columns = (TextColumn("{task.description}"), BarColumn(), amount, TextColumn(unit if unit != "B" else ""))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda step: bar.advance(task, step)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def show_json(content: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.cli.failures import Failure
-from ottla.cli.output import say, show_json
+from ottla.cli.output import growing_progress, progress, say, show_json
 from ottla.cli.session import AsJson
 
 if TYPE_CHECKING:
@@ -79,19 +79,21 @@ def migrate(
         plan = asyncio.run(_plan(_settings(zookeeper, old)))
         if execute and plan.obstacle is not None:
             raise StartFailure(plan.obstacle)
-        if as_json:
-            show_json(_json(plan, voters, done=execute))
-        else:
+        if not as_json:
             say(_text(plan))
         if execute:
             wishes = Wishes(standalone=standalone, initial_controllers=initial_controllers)
             for values in voters:
-                move(world, values, plan, wishes)
+                node = f"node {values.integer('node.id')}"
+                with progress(f"writing for {node}", plan.facts, "facts") as advance:
+                    move(world, values, plan, wishes, advance)
                 if not as_json:
-                    say(f"node {values.integer('node.id')} votes with this from its next start\n")
+                    say(f"{node} votes with this from its next start\n")
     except StartFailure as failure:
         raise Failure(str(failure).rstrip(".")) from None
-    if not as_json:
+    if as_json:
+        show_json(_json(plan, voters, done=execute))
+    else:
         say(_next_step(voters, execute=execute))
 
 
@@ -125,7 +127,8 @@ async def _plan(settings: "SessionSettings") -> "Plan":
         raise Failure("ZooKeeper needs another package; install it: pip install 'ottla[zookeeper]'") from None
     try:
         await asyncio.to_thread(session.open)
-        return await survey(session)
+        with growing_progress("reading ZooKeeper", unit="znodes") as reach:
+            return await survey(session, reach)
     except (Unreachable, Refused, BadZnode) as problem:
         raise Failure(str(problem).rstrip(".")) from None
     finally:

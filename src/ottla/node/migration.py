@@ -8,12 +8,13 @@ has gone on in the quorum.
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ottla.base.settings.values import BrokerValues
 from ottla.controller.snapshots import SnapshotState
 from ottla.log.files import World
+from ottla.metadata.facts import Fact
 from ottla.metadata.features import starting_levels
 from ottla.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 from ottla.metadata.snapshot import facts_of
@@ -29,7 +30,7 @@ from ottla.node.options import StartFailure
 from ottla.node.roles import by_zookeeper, roles_of
 from ottla.raft.log_view import LogPosition
 from ottla.zookeeper import layout
-from ottla.zookeeper.loading import load_tree
+from ottla.zookeeper.loading import HowFar, load_tree
 from ottla.zookeeper.ports import Ensemble
 from ottla.zookeeper.translation import read_tree
 
@@ -62,15 +63,20 @@ class Plan(NamedTuple):
     obstacle: str | None
     """Why it cannot be moved now, if so: the cluster runs."""
 
+    @property
+    def facts(self) -> int:
+        """How many a voter begins with."""
+        return sum(1 for _ in facts_of(self.image))
 
-async def survey(session: Ensemble) -> Plan:
+
+async def survey(session: Ensemble, how_far: HowFar = lambda read, known: None) -> Plan:
     """Read the tree. Raises StartFailure, and what reading raises: Unreachable, Refused, BadZnode."""
     obstacle = await _obstacle(session)
     named = await session.get(layout.CLUSTER_ID)
     if named is None:
         raise StartFailure("there is no cluster in this tree: /cluster/id is missing; see the address and its chroot.")
     cluster_id = layout.read_cluster_id(named.data)
-    tree = dict(sorted((await load_tree(session)).items()))
+    tree = dict(sorted((await load_tree(session, how_far)).items()))
     image = _asleep(read_tree(tree, cluster_id, _identities(cluster_id)).image)
     epoch = await session.get(layout.CONTROLLER_EPOCH)
     mark = await session.get(layout.LAST_OFFSET)
@@ -163,8 +169,17 @@ def require_voter(world: World, values: BrokerValues) -> None:
             )
 
 
-def move(world: World, values: BrokerValues, plan: Plan, wishes: Wishes) -> list[Formatted]:
-    """Write the quorum's first snapshot for one voter; its directories stay its own. Blocking. Raises StartFailure."""
+def move(
+    world: World,
+    values: BrokerValues,
+    plan: Plan,
+    wishes: Wishes,
+    written: Callable[[int], None] = lambda facts: None,
+) -> list[Formatted]:
+    """Write the quorum's first snapshot for one voter; its directories stay its own. Blocking. Raises StartFailure.
+
+    `written` is called with how many more facts are on their way to the file.
+    """
     if plan.obstacle is not None:
         raise StartFailure(plan.obstacle)
     require_voter(world, values)
@@ -172,5 +187,11 @@ def move(world: World, values: BrokerValues, plan: Plan, wishes: Wishes) -> list
     given = wishes._replace(cluster_id=plan.image.cluster_id, ignore_formatted=True)
     _, directories = give_directories(world, values, given, own_id)
     state = SnapshotState(plan.position, 1 if voters.voters else 0, voters)
-    write_first_snapshot(world, values, state, facts_of(plan.image))
+    write_first_snapshot(world, values, state, _told(facts_of(plan.image), written))
     return directories
+
+
+def _told(facts: Iterable[Fact], written: Callable[[int], None]) -> Iterator[Fact]:
+    for fact in facts:
+        yield fact
+        written(1)

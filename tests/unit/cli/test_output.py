@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from ottla.cli.output import Column, Table, plain, progress, show, show_json, size_text, takes_colours
+from ottla.cli.output import Column, Table, growing_progress, plain, progress, show, show_json, size_text, takes_colours
 
 STATES = Table([Column("TOPIC"), Column("STATE", good=frozenset({"ok"}))], [["a", "ok"], ["b", "1 without leader"]])
 
@@ -63,6 +63,15 @@ def test_long_work_has_a_bar_on_a_terminal(total: int | None, unit: str) -> None
         advance(200)
     assert "sending" in seen.getvalue()
     assert "200" in seen.getvalue()
+
+
+def test_a_bar_grows_with_what_becomes_known() -> None:
+    with terminal() as seen, growing_progress("reading", unit="znodes") as reach:
+        reach(2, 4)
+        reach(3, 10)
+    assert "reading" in seen.getvalue()
+    assert "3/10" in seen.getvalue()
+    assert "znodes" in seen.getvalue()
 
 
 def test_only_a_terminal_takes_colours_and_only_if_they_are_wanted() -> None:

@@ -82,6 +82,18 @@ async def test_a_tree_of_kafkas_is_moved_whole_and_told_what_is_not() -> None:
     )
 
 
+async def test_reading_and_writing_tell_how_far_they_are(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    plan = await survey(MemorySession(classic_tree()), lambda read, known: seen.append((read, known)))
+    assert [read for read, _ in seen] == list(range(1, len(seen) + 1))
+    known = [each for _, each in seen]
+    assert known == sorted(known), "the tree tells bit by bit how much there is"
+    assert seen[-1] == (known[-1], known[-1])
+    written: list[int] = []
+    move(WORLD, voter_values(tmp_path), plan, Wishes(), written.append)
+    assert sum(written) == plan.facts > 0
+
+
 async def test_nobody_leads_at_first_and_each_leader_before_is_of_an_older_epoch() -> None:
     orders = (await survey(MemorySession(classic_tree()))).image.topics["orders"]
     assert [partition.leader for partition in orders.partitions] == [NO_LEADER, NO_LEADER]
