@@ -26,12 +26,14 @@ Result = TypeVar("Result")
 
 START_SECONDS = 60.0
 STOP_SECONDS = 90.0
-FIRST_PORT, PORTS, BLOCKS = 10_000, 1000, 10
-"""Where tests listen: blocks of as many ports, each with as many above them for controllers."""
+FIRST_PORT, PORTS, BLOCKS = 10_000, 250, 10
+"""Where tests listen: blocks of as many ports. All of them, and what is placed above them, lie below 32,768."""
+CONTROLLERS_ABOVE = 10_000
+"""Where the controllers of clusters listen; ZooKeeper servers of `ottla cluster start` as much again above them."""
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on; its neighbour 1,000 above is free too (for a controller)."""
+    """A loopback port nobody listens on; its neighbour for a controller is free too."""
     return free_ports(1)
 
 
@@ -46,7 +48,7 @@ def free_ports(count: int) -> int:
         start = next(turns) % (PORTS - count)
         wanted = [block + start + more for more in range(count)]
         try:
-            for port in [*wanted, *(port + PORTS for port in wanted)]:
+            for port in [*wanted, *(port + CONTROLLERS_ABOVE for port in wanted)]:
                 with socket.socket() as probe:
                     probe.bind(("127.0.0.1", port))
         except OSError:
@@ -72,9 +74,9 @@ def _block() -> tuple[int, Iterator[int]]:
         except OSError:
             os.close(lock)
             continue
-        return FIRST_PORT + 2 * PORTS * number, itertools.count()
+        return FIRST_PORT + PORTS * number, itertools.count()
     # So many runs beside each other share a block, from different places on.
-    return FIRST_PORT + 2 * PORTS * start, itertools.count(37 * os.getpid())
+    return FIRST_PORT + PORTS * start, itertools.count(37 * os.getpid())
 
 
 def until(condition: Callable[[], Result], what: str, seconds: float = 60.0) -> Result:
