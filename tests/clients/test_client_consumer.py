@@ -26,7 +26,7 @@ from support.processes import until as until_so
 from support.raw import RawConnection
 from support.topics import create_topic, fill, records_of
 
-SECONDS = 30.0
+SECONDS = 60.0
 StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]
 NOW = int(time.time() * 1000) - 3_600_000
 
@@ -142,7 +142,8 @@ async def test_a_paused_partition_keeps_what_was_fetched(broker: Broker, topic: 
     for partition in range(2):
         fill(broker, topic, numbered(0, 5), partition)
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    async with consumer_of(broker, topic) as consumer:
+    # An empty answer to a fetch that waited would count as bytes too.
+    async with consumer_of(broker, topic, settings={"fetch.max.wait.ms": 300_000}) as consumer:
         await consumer.poll(SECONDS, 1)
         consumer.pause(zero, one)
         assert await consumer.poll(0.3) == []
@@ -155,15 +156,13 @@ async def test_a_paused_partition_keeps_what_was_fetched(broker: Broker, topic: 
         assert consumer.metrics()["bytes-received-total"] == fetched
 
 
-@pytest.mark.parametrize(
-    ("reset", "expected"), [("earliest", b"0"), ("latest", b"5"), ("by_duration:PT59M57.5S", b"3")]
-)
+@pytest.mark.parametrize(("reset", "expected"), [("earliest", b"0"), ("latest", b"5"), ("by_duration:PT2H30M", b"3")])
 async def test_without_a_position_it_starts_where_it_is_told(
     broker: Broker, topic: str, reset: str, expected: bytes
 ) -> None:
     create_topic(broker, topic)
-    now = int(time.time() * 1000)
-    fill(broker, topic, [Rec(b"%d" % each, timestamp=now - 3_600_000 + 1000 * each) for each in range(5)])
+    now, hour = int(time.time() * 1000), 3_600_000
+    fill(broker, topic, [Rec(b"%d" % each, timestamp=now - (5 - each) * hour) for each in range(5)])
     place = TopicPartition(topic, 0)
     async with consumer_of(broker, topic, reset=reset) as consumer:
         if reset == "latest":
@@ -261,7 +260,8 @@ async def test_a_compacted_topic_is_read_over_its_gaps(start_broker: StartBroker
 
         def compacted() -> bool:
             """A fetch answers from the first segment alone: that it has few records says nothing yet."""
-            return not any(record.value[:1] == b"0" for record in records_of(broker, topic) if record.value)
+            first = [record.value[:1] for record in records_of(broker, topic) if record.value]
+            return bool(first) and b"0" not in first
 
         await asyncio.to_thread(until_so, compacted, "the log is compacted")
         place = TopicPartition(topic, 0)
@@ -453,7 +453,7 @@ def test_a_slow_program_takes_no_more_memory_than_its_settings_say(broker: Broke
         [sys.executable, "-c", SLOW_PROGRAM, broker.bootstrap, topic],
         capture_output=True,
         text=True,
-        timeout=SECONDS * 2,
+        timeout=SECONDS * 3,
         check=True,
     )
     assert int(run.stdout) < 8 << 20  # what waits, one answer, and one batch that is looked at; 43 MB lie in the topic

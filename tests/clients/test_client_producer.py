@@ -20,10 +20,12 @@ from ottla.client.producer import Producer, Record
 from ottla.client.world import ClientWorld
 from ottla.errors import BrokerError, ProducerFailed, ProducerFenced, RecordTooLarge, TransactionFailed
 from support.brokers import Broker
+from support.processes import until
 from support.topics import create_topic, records_of, values_of
 
 StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]
 EARLIER = 1_700_000_000_000
+SECONDS = 60.0
 
 
 def committed(broker: Broker, topic: str, count: int) -> list[bytes | None]:
@@ -33,7 +35,7 @@ def committed(broker: Broker, topic: str, count: int) -> list[bytes | None]:
     )
     try:
         consumer.assign([ConfluentPartition(topic, 0, 0)])
-        found = consumer.consume(count, timeout=20)
+        found = consumer.consume(count, timeout=SECONDS)
         return [message.value() for message in found]
     finally:
         consumer.close()
@@ -46,6 +48,8 @@ async def test_what_is_sent_is_there_in_order(broker: Broker, topic: str, acks: 
     async with Producer(bootstrap_servers=broker.bootstrap, acks=acks) as producer:
         deliveries = [await producer.put(topic, value) for value in values]
         placed = [await delivery for delivery in deliveries]
+    if acks == 0:  # sent, which is all that is known of it
+        await asyncio.to_thread(until, lambda: len(values_of(broker, topic)) == 2000, "what was sent has arrived")
     assert values_of(broker, topic) == values
     assert [place.offset for place in placed] == ([-1] * 2000 if acks == 0 else list(range(2000)))
 
@@ -161,7 +165,7 @@ async def test_offsets_are_committed_with_the_transaction(broker: Broker, topic:
         await producer.abort_transaction()
     consumer = ConfluentConsumer({"bootstrap.servers": broker.bootstrap, "group.id": f"{topic}-group"})
     try:
-        (found,) = consumer.committed([ConfluentPartition(topic, 0)], timeout=20)
+        (found,) = consumer.committed([ConfluentPartition(topic, 0)], timeout=SECONDS)
         assert found.offset == 7
     finally:
         consumer.close()
@@ -212,7 +216,7 @@ async def test_a_transaction_that_lasts_too_long_is_aborted_by_the_broker(
     with start_broker(settings) as broker:
         create_topic(broker, topic)
         async with Producer(
-            bootstrap_servers=broker.bootstrap, transactional_id=topic, transaction_timeout_ms=500
+            bootstrap_servers=broker.bootstrap, transactional_id=topic, transaction_timeout_ms=3_000
         ) as producer:
             await producer.init_transactions()
             await producer.begin_transaction()
@@ -228,9 +232,7 @@ async def test_a_transaction_that_lasts_too_long_is_aborted_by_the_broker(
 
 
 def until_aborted(broker: Broker, topic: str) -> None:
-    from support.processes import until
-
-    until(lambda: len(records_of(broker, topic)) >= 2, "the abort marker is written", 20)
+    until(lambda: len(records_of(broker, topic)) >= 2, "the abort marker is written", SECONDS)
 
 
 async def test_a_producer_outlives_a_restart_of_the_broker(start_broker: StartBroker, topic: str) -> None:
@@ -251,7 +253,9 @@ async def test_a_producer_outlives_a_restart_of_the_broker(start_broker: StartBr
 
 async def test_a_topic_that_nobody_may_make_fails_the_record(start_broker: StartBroker, topic: str) -> None:
     with start_broker({"auto.create.topics.enable": "false"}) as broker:
-        async with Producer(bootstrap_servers=broker.bootstrap, max_block_ms=500) as producer:
+        create_topic(broker, f"{topic}-made")
+        async with Producer(bootstrap_servers=broker.bootstrap, max_block_ms=2_000) as producer:
+            await producer.send_and_wait(f"{topic}-made", b"connected")
             with pytest.raises(BrokerError) as caught:
                 await producer.send(topic, b"1")
             assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
