@@ -17,29 +17,48 @@ import org.apache.kafka.clients.consumer.RoundRobinAssignor;
 import org.apache.kafka.clients.consumer.StickyAssignor;
 import org.apache.kafka.clients.consumer.internals.AbstractPartitionAssignor;
 import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 
-/** For each line "assignor topic=count,... member=hex ..." (a subscription's bytes in hex): who gets what. */
+/**
+ * For each line "assignor topic=racks,... member=hex ..." who gets what: the racks of a topic's partitions stand
+ * between semicolons, joined by plus signs, or - for none; a subscription is its bytes in hex.
+ */
 public class AssignorAnswers {
     public static void main(String[] arguments) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split(" ");
-            Map<String, Integer> counts = new HashMap<>();
-            for (String count : words[1].split(",")) {
-                counts.put(count.split("=")[0], Integer.parseInt(count.split("=")[1]));
+            Map<String, List<PartitionInfo>> topics = new HashMap<>();
+            for (String topic : words[1].split(",")) {
+                topics.put(topic.split("=")[0], partitions(topic.split("=")[0], topic.split("=")[1].split(";")));
             }
             Map<String, Subscription> subscriptions = new HashMap<>();
             for (String member : Arrays.copyOfRange(words, 2, words.length)) {
                 String[] parts = member.split("=");
                 subscriptions.put(parts[0], ConsumerProtocol.deserializeSubscription(bytes(parts[1])));
             }
-            Map<String, List<TopicPartition>> given = new TreeMap<>(named(words[0]).assign(counts, subscriptions));
+            Map<String, List<TopicPartition>> given = new TreeMap<>(
+                named(words[0]).assignPartitions(topics, subscriptions));
             List<String> answer = new ArrayList<>();
             given.forEach((member, partitions) -> answer.add(member + "=" + partitions.stream()
                 .map(each -> each.topic() + ":" + each.partition()).sorted().collect(Collectors.joining(","))));
             System.out.println(String.join(" ", answer));
         }
+    }
+
+    private static List<PartitionInfo> partitions(String topic, String[] racks) {
+        List<PartitionInfo> found = new ArrayList<>();
+        for (int number = 0; number < racks.length; number++) {
+            String[] named = racks[number].split("\\+");
+            Node[] replicas = new Node[named.length];
+            for (int place = 0; place < named.length; place++) {
+                replicas[place] = new Node(place, "host", 9092, named[place].equals("-") ? null : named[place]);
+            }
+            found.add(new PartitionInfo(topic, number, replicas[0], replicas, replicas));
+        }
+        return found;
     }
 
     private static AbstractPartitionAssignor named(String name) {

@@ -130,6 +130,26 @@ def test_the_leader_decides_for_all_once_it_knows_the_topics() -> None:
     assert bench.member.idle is not None
 
 
+@pytest.mark.parametrize("rack", ["x", None])
+def test_the_leader_decides_by_racks_and_decides_anew_when_they_change_if_it_has_one(rack: str | None) -> None:
+    bench = Bench()
+    bench.member.settings = bench.member.settings._replace(rack=rack)
+    mine, other = (write_subscription(Embedded(3, ("t",), rack_id=one)) for one in (rack, "y"))
+    bench.join(
+        leader="me", members=[JoinGroupResponseMember("me", None, mine), JoinGroupResponseMember("o", None, other)]
+    )
+    near = {"t": (frozenset("y"), frozenset("x"))}
+    bench.member.known({"t": 2}, bench.now, near)
+    request = bench.sync(t=[1])
+    decided = {each.member_id: read_assignment(bytes(each.assignment)) for each in request.assignments}
+    assert decided == ({"me": {"t": [1]}, "o": {"t": [0]}} if rack else {"me": {"t": [0]}, "o": {"t": [1]}})
+    bench.carry_out()
+    bench.member.known({"t": 2}, bench.now, near)
+    assert bench.member.idle is None
+    bench.member.known({"t": 2}, bench.now, {"t": (frozenset("z"), frozenset("x"))})
+    assert (bench.member.idle is not None) == bool(rack)
+
+
 @pytest.mark.parametrize(
     ("code", "identity"), [(ErrorCode.UNKNOWN_MEMBER_ID, ""), (ErrorCode.ILLEGAL_GENERATION, "me")]
 )

@@ -1,4 +1,4 @@
-"""The topics of a subscription: which exist, which match a pattern, how many partitions they have.
+"""The topics of a subscription: which exist, which match a pattern, how many partitions they have, and in which racks.
 
 Owns: when they are looked at, and a task that does so. Never knows: what a member does with it.
 Invariants: a member hears of the topics after every look; a look that failed or left something open is repeated, but
@@ -14,6 +14,7 @@ from ottla.client.consumer.group_settings import GroupSettings
 from ottla.client.errors import ClientError
 from ottla.client.groups.member import Member
 from ottla.client.groups.modern import ModernMember
+from ottla.client.groups.racks import NO_RACKS, Racks
 
 MISSING_PAUSE = 1.0
 """Topics that are not there are looked for this often at most."""
@@ -37,6 +38,8 @@ class TopicWatch:
         self._member = member
         self._pattern = pattern
         self._told = told
+        self._broker_racks: dict[int, str] = {}
+        """Also of brokers that are gone for now: nobody should have to move for a restart."""
         self._wanted = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
@@ -75,11 +78,25 @@ class TopicWatch:
             member.subscribe(self._matching(self._pattern), now)
         if isinstance(member, ModernMember):
             member.named({topic.topic_id: name for name, topic in cluster.topics.items()})
-        member.known({name: len(topic.partitions) for name, topic in cluster.topics.items()}, now)
+        member.known({name: len(topic.partitions) for name, topic in cluster.topics.items()}, now, self._racks())
         missing = sorted(watched - cluster.topics.keys())
         self.trouble = f"no such topic: {', '.join(missing)}" if missing else None
         if isinstance(member, ModernMember) and member.unknown_ids:
             self.trouble = "the topics of its assignment are not known yet"
+
+    def _racks(self) -> Racks:
+        """Where the topics' replicas are; nothing, as long as no broker says where it is."""
+        cluster, known = self._cluster, self._broker_racks
+        known.update({node_id: broker.rack for node_id, broker in cluster.brokers.items() if broker.rack})
+        if not known:
+            return NO_RACKS
+        return {
+            name: tuple(
+                frozenset(known[each] for each in partition.replicas if each in known)
+                for partition in cluster.topics[name].partitions
+            )
+            for name in self._member.watched & cluster.topics.keys()
+        }
 
     def _matching(self, pattern: Pattern[str]) -> frozenset[str]:
         return frozenset(

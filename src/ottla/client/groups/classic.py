@@ -15,6 +15,7 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import known_code
 from ottla.client.groups.assignors import Assignor, GroupMember, by_topic, flat
 from ottla.client.groups.member import NEVER, Failed, Member
+from ottla.client.groups.racks import NO_RACKS, Racks
 from ottla.client.groups.vocabulary import NO_GENERATION, Change, GroupMetadata, MemberSettings
 from ottla.groups.embedded import (
     NEWEST,
@@ -65,7 +66,7 @@ class ClassicMember(Member):
         """Why to join again as soon as no change waits."""
         self._roll: list[GroupMember] | None = None
         """All members, when this one leads."""
-        self._counted: Mapping[str, int] = {}
+        self._decided_on: tuple[Mapping[str, int], Racks] = ({}, NO_RACKS)
         """The topics as they were when this member, the leader, decided."""
         self._decision: list[SyncGroupRequestAssignment] = []
 
@@ -107,14 +108,16 @@ class ClassicMember(Member):
         if self.stage is Stage.IDLE:
             self._prepare(now)
 
-    def known(self, counts: dict[str, int], now: float) -> None:
+    def known(self, counts: Mapping[str, int], now: float, racks: Racks = NO_RACKS) -> None:
+        seen = {topic: counts[topic] for topic in self.watched if topic in counts}
         if self.stage is Stage.ASSIGNING:
-            self._decide(counts)
-        elif self.stage is Stage.JOINED and self._roll is not None and self._seen(counts) != self._counted:
+            self._decide(seen, racks)
+        elif self.stage is Stage.JOINED and self._roll is not None and self._basis(seen, racks) != self._decided_on:
             self._join_again("the topics changed", now)
 
-    def _seen(self, counts: Mapping[str, int]) -> Mapping[str, int]:
-        return {topic: counts[topic] for topic in self.watched if topic in counts}
+    def _basis(self, counts: Mapping[str, int], racks: Racks) -> tuple[Mapping[str, int], Racks]:
+        """What a decision holds for; as in Kafka's consumers, a leader without a rack of its own follows no racks."""
+        return counts, {topic: racks[topic] for topic in counts if topic in racks} if self.settings.rack else NO_RACKS
 
     def refused(self, code: ErrorCode, asked_as: GroupMetadata, now: float) -> None:
         if asked_as != self.metadata or self.stage is not Stage.JOINED:
@@ -318,14 +321,14 @@ class ClassicMember(Member):
 
     # --- the leader's part ---
 
-    def _decide(self, counts: Mapping[str, int]) -> None:
+    def _decide(self, counts: Mapping[str, int], racks: Racks) -> None:
         assert self._roll is not None
         assignor = self._assignors.get(self._protocol)
         if assignor is None:
             self.failure = Failed(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"no assignor {self._protocol!r} here")
             return
-        self._counted = self._seen(counts)
-        given = assignor.assign(self._roll, self._counted)
+        self._decided_on = self._basis(counts, racks)
+        given = assignor.assign_near(self._roll, counts, racks)
         self._decision = [
             SyncGroupRequestAssignment(
                 member.member_id, write_assignment(by_topic(given.get(member.member_id, ())), NEWEST)

@@ -9,9 +9,11 @@ the change is done; what is lost while a change is carried out is lost right aft
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
+from ottla.client.groups.racks import NO_RACKS, Racks
 from ottla.client.groups.vocabulary import Change, GroupMetadata, MemberSettings
 from ottla.wire.schema import Root
 
@@ -76,8 +78,8 @@ class Member(ABC):
         """These topics from now on, or those that match the pattern on the broker."""
 
     @abstractmethod
-    def known(self, counts: dict[str, int], now: float) -> None:
-        """How many partitions the topics have, as far as they exist."""
+    def known(self, counts: Mapping[str, int], now: float, racks: Racks = NO_RACKS) -> None:
+        """How many partitions the topics have, as far as they exist, and the racks where their replicas are."""
 
     @abstractmethod
     def next_request(self, now: float) -> Root | None: ...

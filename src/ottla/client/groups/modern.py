@@ -17,6 +17,7 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import known_code
 from ottla.client.groups.assignors import by_topic
 from ottla.client.groups.member import NEVER, Failed, Member
+from ottla.client.groups.racks import NO_RACKS, Racks
 from ottla.client.groups.vocabulary import Change, GroupMetadata, MemberSettings
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -108,7 +109,7 @@ class ModernMember(Member):
         if self.stage is Stage.IDLE:
             self._start(now)
 
-    def known(self, counts: dict[str, int], now: float) -> None:
+    def known(self, counts: Mapping[str, int], now: float, racks: Racks = NO_RACKS) -> None:
         """Counting is the broker's part."""
 
     def named(self, names: Mapping[bytes, str]) -> None:

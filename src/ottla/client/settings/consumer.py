@@ -54,7 +54,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     Setting("max.partition.fetch.bytes", INT, "1048576",
             "The most of one partition in one answer.", check=Range(0)),
     Setting("client.rack", STRING, "",
-            "Where this consumer stands; brokers may send it to a replica there."),
+            "Where this consumer stands: assignors prefer partitions with a replica there, and brokers may let it read"
+            " from that one."),
     Setting("check.crcs", BOOLEAN, "true", "Whether the checksums of batches are verified."),
     Setting("allow.auto.create.topics", BOOLEAN, "true",
             "Whether subscribing to a topic that is not there may create it, where brokers allow that."),
