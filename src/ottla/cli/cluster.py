@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.cli.output import Column, Table, say, show, show_json
-from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, AsJson, Bootstrap, Seconds, with_cluster
+from ottla.cli.session import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_SECONDS,
+    AsJson,
+    AsJsonLines,
+    Bootstrap,
+    Seconds,
+    with_cluster,
+)
 
 if TYPE_CHECKING:
     from ottla.cli.cluster_views import Status
@@ -55,6 +63,7 @@ def start(
         int | None,
         typer.Option(min=1, max=65535, help="Port for /metrics, /healthz and /readyz of node 1; the others follow."),
     ] = None,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Run a cluster on this machine, in the foreground, until Ctrl-C or SIGTERM.
 
@@ -66,13 +75,15 @@ def start(
     ottla cluster start --brokers 5 --port 19092 --data /var/lib/ottla
     ottla cluster start --metrics-port 9404
     ottla cluster start --coordination zookeeper --zookeeper-servers 3 --data ./classic
+    ottla cluster start --json | jq --unbuffered -r .event
     """
     from ottla.node.local_processes import Wanted, run
 
     chosen = None if coordination is None else coordination.value
     if zookeeper_servers is not None and chosen == Coordination.QUORUM:
         raise typer.BadParameter("a quorum has no ZooKeeper servers", param_hint="--zookeeper-servers")
-    raise typer.Exit(run(Wanted(data, brokers, port, assignments or (), chosen, zookeeper_servers, metrics_port)))
+    wanted = Wanted(data, brokers, port, assignments or (), chosen, zookeeper_servers, metrics_port, as_json)
+    raise typer.Exit(run(wanted))
 
 
 @app.command()

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from ottla.cli.session import AsJsonLines
+
 
 def demo(
     once: Annotated[
@@ -21,6 +23,7 @@ def demo(
     spark: Annotated[
         bool, typer.Option("--spark/--no-spark", help="Run the Spark pipeline where Spark is there.")
     ] = True,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Show a cluster at work: a shop's events, a group that shares them, a node that is killed and comes back.
 
@@ -30,8 +33,10 @@ def demo(
     \b
     ottla demo
     ottla demo --once --pace 1
+    ottla demo --once --json | jq -c 'select(.event == "failure")'
     """
     from ottla.demo.performance import Programme, run
 
-    lively = sys.stdout.isatty()
-    raise typer.Exit(run(Programme(once or not lively, lively, rate, pace, port, seed, spark)))
+    watched = sys.stdout.isatty()
+    lively = watched and not as_json
+    raise typer.Exit(run(Programme(once or not watched, lively, rate, pace, port, seed, spark, as_json)))

@@ -5,6 +5,8 @@ from typing import Annotated
 import typer
 
 from ottla.cli.failures import Failure
+from ottla.cli.output import say, show_json
+from ottla.cli.session import AsJson
 
 
 def format(  # noqa: A001 - the verb that Kafka's storage tool has
@@ -24,12 +26,14 @@ def format(  # noqa: A001 - the verb that Kafka's storage tool has
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", help="Leave directories alone that belong to this node already.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Prepare a node of a cluster; a node that is its whole cluster needs no such step.
 
     ottla format --config node-1.properties
     ottla format --config node-2.properties --cluster-id 4L6g3nShT-eMCtK--X86sw
     ottla format --config node-1.properties --standalone
+    ottla format --config node-1.properties --json | jq -r .cluster_id
     """
     from ottla.log.files import World
     from ottla.node.formatting import Wishes, format_directories
@@ -43,6 +47,11 @@ def format(  # noqa: A001 - the verb that Kafka's storage tool has
         cluster, directories = format_directories(World(RealDisk(), RealClock(), RealRandom()), values, wishes)
     except StartFailure as failure:
         raise Failure(str(failure)) from None
+    node = values.integer("node.id")
+    if as_json:
+        found = [{"path": directory.path, "formatted": directory.new} for directory in directories]
+        show_json({"node_id": node, "cluster_id": cluster, "directories": found})
+        return
     for directory in directories:
         what = "formatted" if directory.new else "left as it is"
-        print(f"{directory.path}: {what} (node {values.integer('node.id')}, cluster {cluster})")
+        say(f"{directory.path}: {what} (node {node}, cluster {cluster})\n")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.cli.output import progress, say, show, show_json
-from ottla.cli.session import AsJson
+from ottla.cli.session import AsJson, AsJsonLines
 
 if TYPE_CHECKING:
     from ottla.log.dump import Row
@@ -28,7 +28,7 @@ def dump(
         ),
     ],
     records: Annotated[bool, typer.Option("--records", help="Show each record: key, value and headers.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")] = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Show what is in files of a log and verify checksums, offsets and index entries; exit code 1 when one is wrong.
 

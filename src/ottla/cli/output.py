@@ -136,6 +136,13 @@ def show_json(content: Any) -> None:
     Console().print_json(text)
 
 
+def show_json_line(content: Any) -> None:
+    """Print one JSON document as a line, where more of them follow."""
+    import json
+
+    say(json.dumps(content, ensure_ascii=False) + "\n")
+
+
 def say(text: str) -> None:
     """Print text that brings its own line feeds."""
     try:

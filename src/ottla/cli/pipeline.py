@@ -4,14 +4,14 @@ Owns: the commands and their options. Never knows: Spark (`spark.pipelines`), ho
 (`pipeline_views`). `list`, `status`, `stop` and `logs` start no Spark.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from ottla.cli.failures import Failure
-from ottla.cli.output import say, show, show_json
-from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, AsJson, Bootstrap, Seconds
+from ottla.cli.output import say, show, show_json, show_json_line
+from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, AsJson, AsJsonLines, Bootstrap, Seconds
 
 if TYPE_CHECKING:
     from ottla.spark.pipelines.definition import Definition
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Run stream processing on Spark; see it, stop it.", no_args_is_help=True)
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline: YAML with SQL (.yaml), or Python (.py).")]
+STOPPING = "stopping"
+"""Of a pipeline that was asked to stop, and that nobody waits for."""
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline's name.")]
 Assignments = Annotated[
     list[str] | None,
@@ -44,6 +46,7 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="Take what is there now, then end.")] = False,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Run in the background.")] = False,
     logged: Annotated[bool, typer.Option("--logged", hidden=True)] = False,
+    as_json: AsJsonLines = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     seconds: Seconds = DEFAULT_SECONDS,
 ) -> None:
@@ -54,15 +57,16 @@ def run(
     \b
     ottla pipeline run orders.yaml
     ottla pipeline run orders.yaml --once --set WINDOW='5 minutes'
+    ottla pipeline run orders.yaml --once --json | jq -c 'select(.event == "batch") | .input_rows'
     ottla pipeline run orders.py --detach --master spark://spark:7077 --checkpoint hdfs:///checkpoints/orders
     """
     from ottla.cli.pipeline_run import Wanted, run_detached, run_here
 
     described = _load(file, assignments)
     described = _with_client(described, _client(context, described.frame.client, bootstrap))
-    wanted = Wanted(file, described, assignments or [], master, checkpoint, once, seconds)
+    wanted = Wanted(file, described, assignments or [], master, checkpoint, once, seconds, as_json)
     if detach:
-        say(run_detached(wanted) + "\n")
+        run_detached(wanted)
     else:
         run_here(wanted, logged)
 
@@ -72,6 +76,7 @@ def check(
     context: typer.Context,
     file: File,
     assignments: Assignments = None,
+    as_json: AsJson = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     seconds: Seconds = DEFAULT_SECONDS,
 ) -> None:
@@ -83,22 +88,25 @@ def check(
     ottla pipeline check orders.yaml
     ottla pipeline check orders.yaml -b localhost:9092
     """
-    from ottla.cli.pipeline_run import built
+    from ottla.spark.pipelines.definition import BadPipeline
 
-    described = _load(file, assignments)
-    client = _client(context, described.frame.client, bootstrap)
-    with built(_with_client(described, client)) as pipeline:
-        problems = pipeline.check()
-        topics = [name for source in pipeline.sources.values() for name in _names(source)]
-        counts = f"{len(pipeline.sources)} sources and tables, {len(pipeline.outputs)} sinks"
-    if _is_named(context):
-        missing = _asking(client, lambda: _missing(client, topics, seconds))
-        problems += [f"topic {name!r} does not exist; 'ottla topic create {name}' makes it" for name in missing]
-    if problems:
-        raise Failure(_listed(file, problems))
-    say(f"{file} is fine: {counts}\n")
-    for note in _advice(described):
-        say(f"note: {note}\n")
+    refusal: Failure | None = None
+    try:
+        found = _examine(context, file, assignments, bootstrap, seconds)
+        if found.problems:
+            refusal = Failure(_listed(file, found.problems))
+    except Failure as failure:
+        if not isinstance(failure.__cause__, BadPipeline):
+            raise
+        found, refusal = _Examined(failure.__cause__.problems), failure
+    if as_json:
+        show_json({"file": file, **found._asdict()})
+    if refusal is not None:
+        raise refusal
+    if not as_json:
+        say(f"{file} is fine: {len(found.sources)} sources and tables, {len(found.sinks)} sinks\n")
+        for note in found.notes:
+            say(f"note: {note}\n")
 
 
 @app.command()
@@ -174,7 +182,7 @@ def status(
         if name is not None and name not in board.pipelines():
             raise Failure(_unknown(name))
         if follow:
-            _asking(client, lambda: views.follow(board, name))
+            _asking(client, lambda: views.follow(board, name, as_json))
         elif as_json:
             show_json(views.status_json(board, name))
         else:
@@ -186,6 +194,7 @@ def stop(
     name: Name,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it has ended.")] = True,
     within: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How long the last batch may take.")] = 150.0,
+    as_json: AsJson = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     seconds: Seconds = DEFAULT_SECONDS,
 ) -> None:
@@ -203,13 +212,13 @@ def stop(
         if found is None:
             raise Failure(_unknown(name))
         if found["state"] not in ALIVE:
-            say(f"pipeline {name} does not run: it is {found['state']}\n")
+            _tell_end(name, f"does not run: it is {found['state']}", found["state"], as_json)
             return
         with Publisher(client) as publisher:
             if condition(found, now_ms()) == GONE:
                 gone = {**found, "state": FAILED, "problem": "its process is gone", "time": now_ms()}
                 publisher.put(PIPELINES, name, gone)
-                say(f"pipeline {name} does not run any more: process {found['pid']} is gone\n")
+                _tell_end(name, f"does not run any more: process {found['pid']} is gone", FAILED, as_json)
                 return
             publisher.put(PIPELINES, f"{name}/{REQUEST}", {"request": STOP, "time": now_ms()})
             publisher.flush()
@@ -217,7 +226,16 @@ def stop(
             state = _asking(client, lambda: wait_for_end(board, name, found["started"], within))
             if state is None:
                 raise Failure(f"pipeline {name} did not stop within {within:g} s; 'ottla pipeline status {name}'")
-            say(f"pipeline {name} has {'stopped' if state == 'stopped' else state}\n")
+            _tell_end(name, f"has {state}", state, as_json)
+        elif as_json:
+            show_json({"pipeline": name, "state": STOPPING})
+
+
+def _tell_end(name: str, sentence: str, state: str, as_json: bool) -> None:
+    if as_json:
+        show_json({"pipeline": name, "state": state})
+    else:
+        say(f"pipeline {name} {sentence}\n")
 
 
 @app.command()
@@ -225,6 +243,7 @@ def logs(
     name: Name,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until it ends.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines; 0: all.")] = 100,
+    as_json: AsJsonLines = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     seconds: Seconds = DEFAULT_SECONDS,
 ) -> None:
@@ -233,7 +252,7 @@ def logs(
     \b
     ottla pipeline logs orders --follow
     """
-    from ottla.cli.pipeline_views import tail
+    from ottla.cli.pipeline_views import tail, whole_lines
     from ottla.spark.pipelines.places import Place
 
     place = Place(name)
@@ -244,10 +263,42 @@ def logs(
             raise Failure(_unknown(name))
         where = f"in {found['log']}" if found["log"] else "the terminal it was started from"
         raise Failure(f"pipeline {name} was started on {found['host']}; its log is {where} there")
-    tail(place, lines, follow)
+    if as_json:
+        for line in whole_lines(tail(place, lines, follow)):
+            show_json_line({"pipeline": name, "line": line})
+    else:
+        for piece in tail(place, lines, follow):
+            say(piece)
 
 
 # --- what the commands share ------------------------------------------------------------------------------------------
+
+
+class _Examined(NamedTuple):
+    """What was found in a file that was checked."""
+
+    problems: Sequence[str]
+    sources: Sequence[str] = ()
+    sinks: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def _examine(
+    context: typer.Context, file: str, assignments: list[str] | None, bootstrap: str, seconds: float
+) -> _Examined:
+    """Build a pipeline and look at it; a file that is none fails because of a `BadPipeline`."""
+    from ottla.cli.pipeline_run import built
+
+    described = _load(file, assignments)
+    client = _client(context, described.frame.client, bootstrap)
+    with built(_with_client(described, client)) as pipeline:
+        problems = pipeline.check()
+        topics = [name for source in pipeline.sources.values() for name in _names(source)]
+        sources, sinks = list(pipeline.sources), [output.sink.name for output in pipeline.outputs]
+    if _is_named(context):
+        missing = _asking(client, lambda: _missing(client, topics, seconds))
+        problems += [f"topic {name!r} does not exist; 'ottla topic create {name}' makes it" for name in missing]
+    return _Examined(problems, sources, sinks, _advice(described))
 
 
 def _load(file: str, assignments: list[str] | None) -> "Definition | Program":
@@ -263,10 +314,10 @@ def _load(file: str, assignments: list[str] | None) -> "Definition | Program":
     try:
         return load_pipeline(file, values)
     except BadPipeline as problem:
-        raise Failure(_listed(file, problem.problems)) from None
+        raise Failure(_listed(file, problem.problems)) from problem
 
 
-def _listed(file: str, problems: list[str]) -> str:
+def _listed(file: str, problems: Sequence[str]) -> str:
     if len(problems) == 1:
         return f"{problems[0]} ({file})" if file not in problems[0] else problems[0]
     return f"{file} has {len(problems)} problems:" + "".join(f"\n  {problem}" for problem in problems)

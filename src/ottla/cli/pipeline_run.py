@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.failures import Failure, explain
-from ottla.cli.output import say
+from ottla.cli.output import say, show_json_line
 from ottla.client.errors import ClientError
 from ottla.runtime.world import RealClock
 from ottla.spark.pipelines.definition import BadPipeline, Definition
@@ -40,6 +40,7 @@ class Wanted(NamedTuple):
     checkpoint: str | None
     once: bool
     seconds: float
+    as_json: bool = False
 
     @property
     def name(self) -> str:
@@ -101,6 +102,14 @@ def built(
         spark.stop()
 
 
+def _tell(as_json: bool, sentence: str, event: str, **content: object) -> None:
+    """Say what happened: a sentence, or for programs an object."""
+    if as_json:
+        show_json_line({"event": event, **content})
+    else:
+        say(sentence + "\n")
+
+
 def run_here(wanted: Wanted, logged: bool) -> None:
     """Run until the end."""
     place = Place(wanted.name)
@@ -119,17 +128,25 @@ def _run(wanted: Wanted, place: Place, logged: bool) -> None:
         problems = pipeline.check()
         if problems:
             raise BadPipeline(problems)
-        from ottla.spark.pipelines.running import Order, QueryFailed, Run
+        from ottla.spark.pipelines.running import Order, QueryFailed, Run, Told
         from ottla.spark.pipelines.sentences import sentence_of
 
         def started() -> None:
             place.claim(os.getpid(), "running")
-            names = ", ".join(output.sink.name for output in pipeline.outputs)
+            queries = [output.sink.name for output in pipeline.outputs]
             until = "" if wanted.once else f"; stop it with 'ottla pipeline stop {wanted.name}'"
-            say(f"pipeline {wanted.name} runs: {names}; checkpoint {checkpoint}{until}\n")
+            sentence = f"pipeline {wanted.name} runs: {', '.join(queries)}; checkpoint {checkpoint}{until}"
+            whole = {"pipeline": wanted.name, "queries": queries, "checkpoint": checkpoint, "pid": os.getpid()}
+            _tell(wanted.as_json, sentence, "running", **whole)
+
+        def heard(told: Told) -> None:
+            if told.batch is None:
+                _tell(wanted.as_json, told.line, "note", pipeline=wanted.name, text=told.line)
+            else:
+                _tell(wanted.as_json, told.line, "batch", **told.batch)
 
         order = Order(os.path.abspath(wanted.file), checkpoint, wanted.once, str(place.log) if logged else "")
-        run = Run(pipeline, order, lambda line: say(line + "\n"), started)
+        run = Run(pipeline, order, heard, started)
         signals.attach(run)
         from pyspark.errors import PySparkException
 
@@ -141,10 +158,10 @@ def _run(wanted: Wanted, place: Place, logged: bool) -> None:
             raise Failure(str(problem)) from problem
         except PySparkException as problem:
             raise Failure(sentence_of(problem)) from problem
-        say(f"pipeline {wanted.name} has {state}\n")
+        _tell(wanted.as_json, f"pipeline {wanted.name} has {state}", "ended", pipeline=wanted.name, state=state)
 
 
-def run_detached(wanted: Wanted) -> str:
+def run_detached(wanted: Wanted) -> None:
     """Start it in the background, wait until it runs, and say where it is."""
     place = Place(wanted.name)
     _check_free(wanted, place)
@@ -167,10 +184,16 @@ def run_detached(wanted: Wanted) -> str:
         except subprocess.TimeoutExpired:
             found = place.process()
             if found is not None and found["pid"] == process.pid and found["state"] == "running":
-                return f"pipeline {wanted.name} runs in process {process.pid}; its log: {place.log}"
+                whole = {"pipeline": wanted.name, "pid": process.pid, "log": str(place.log)}
+                sentence = f"pipeline {wanted.name} runs in process {process.pid}; its log: {place.log}"
+                _tell(wanted.as_json, sentence, "running", **whole)
+                return
             continue
         if code == 0:
-            return f"pipeline {wanted.name} has ended already; its log: {place.log}"
+            whole = {"pipeline": wanted.name, "state": "finished", "log": str(place.log)}
+            sentence = f"pipeline {wanted.name} has ended already; its log: {place.log}"
+            _tell(wanted.as_json, sentence, "ended", **whole)
+            return
         raise Failure(f"pipeline {wanted.name} did not start: {_last_words(place)} (log: {place.log})")
     raise Failure(f"pipeline {wanted.name} has not started within {_START_SECONDS:g} s; see {place.log}")
 

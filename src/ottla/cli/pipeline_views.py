@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.output import Column, Table, say, show, size_text
+from ottla.cli.output import Column, Table, say, show, show_json_line, size_text
 from ottla.runtime.world import RealClock
 from ottla.spark.pipelines.places import Place, is_running
 from ottla.spark.pipelines.progress import line_of
@@ -152,11 +152,14 @@ def durations_text(told: Document) -> str:
 # --- live -------------------------------------------------------------------------------------------------------------
 
 
-def follow(board: Board, name: str | None) -> None:
+def follow(board: Board, name: str | None, as_json: bool) -> None:
     """Show it until Ctrl-C, or until the pipeline that was asked for has ended."""
-    if not sys.stdout.isatty():
-        for line in _lines(board, name):
-            say(line)
+    if as_json or not sys.stdout.isatty():
+        for told in _batches(board, name):
+            if as_json:
+                show_json_line(told)
+            else:
+                say(f"{told['pipeline']}/{line_of(told)}\n")
         return
     from rich.live import Live
 
@@ -167,7 +170,7 @@ def follow(board: Board, name: str | None) -> None:
             live.update(_panel(board, name, peaks), refresh=True)
 
 
-def _lines(board: Board, name: str | None) -> Iterator[str]:
+def _batches(board: Board, name: str | None) -> Iterator[Document]:
     seen: dict[str, Any] = {}
     while True:
         for each in _chosen(board, name):
@@ -175,7 +178,7 @@ def _lines(board: Board, name: str | None) -> Iterator[str]:
                 mark = (told["batch"], told["batch_time"])
                 if seen.get(f"{each['name']}/{query}") != mark:
                     seen[f"{each['name']}/{query}"] = mark
-                    yield f"{each['name']}/{line_of(told)}\n"
+                    yield told
         if _has_ended(board, name):
             return
         board.refresh(0.5)
@@ -251,21 +254,31 @@ def wait_for_end(board: Board, name: str, started: int, seconds: float) -> str |
     return None
 
 
-def tail(place: Place, lines: int, go_on: bool) -> None:
-    """The last lines of a log, and what comes after them while the pipeline runs."""
+def tail(place: Place, lines: int, go_on: bool) -> Iterator[str]:
+    """The last lines of a log, and what comes after them while the pipeline runs; as they come, so in pieces."""
     pause = threading.Event()
     with place.log.open(encoding="utf-8", errors="replace") as log:
         content = log.readlines()
-        say("".join(content[-lines:] if lines else content))
+        yield from content[-lines:] if lines else content
         while go_on:
             runs = place.process() is not None
             more = log.read()
             if more:
-                say(more)
+                yield more
             elif not runs:
                 return
             else:
                 pause.wait(0.2)
+
+
+def whole_lines(pieces: Iterable[str]) -> Iterator[str]:
+    """The lines of a text that comes in pieces, without their line feeds; the last needs none."""
+    rest = ""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split("\n")
+        yield from lines
+    if rest:
+        yield rest
 
 
 def age_text(milliseconds: int) -> str:

@@ -18,6 +18,9 @@ def serve(
         int | None,
         typer.Option(help="Port for /metrics (Prometheus), /healthz and /readyz; not served unless given."),
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Say that the node is ready as a JSON object, for programs.")
+    ] = False,
 ) -> None:
     """Run one node in the foreground until Ctrl-C or SIGTERM.
 
@@ -25,8 +28,9 @@ def serve(
     ottla serve --port 19092 --data /var/lib/ottla
     ottla serve --metrics-port 9404
     ottla serve --set num.partitions=6 --set log.retention.hours=24
+    ottla serve --json --set ottla.log.format=json
     """
     from ottla.node.node import run
     from ottla.node.options import Options
 
-    raise typer.Exit(run(Options(port, data, config, assignments or (), metrics_port)))
+    raise typer.Exit(run(Options(port, data, config, assignments or (), metrics_port), as_json=as_json))

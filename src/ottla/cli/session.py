@@ -75,6 +75,7 @@ Seconds: TypeAlias = Annotated[
     ),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+AsJsonLines: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 
 
 def client_settings(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ottla.cli.output import say, show, show_json
+from ottla.cli.output import say, show, show_json, show_json_line
 from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, Bootstrap, Seconds, with_cluster
 
 if TYPE_CHECKING:
@@ -158,9 +158,7 @@ def _print(shown: "Frame", view: View, *, indent: bool) -> None:
     if view.as_json and indent:
         show_json(top_views.frame_json(shown))
     elif view.as_json:
-        import json
-
-        say(json.dumps(top_views.frame_json(shown), ensure_ascii=False) + "\n")
+        show_json_line(top_views.frame_json(shown))
     else:
         say(top_views.heading(shown) + "\n")
         for table in top_views.tables(shown, view.most):

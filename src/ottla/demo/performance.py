@@ -16,7 +16,7 @@ from typing import NamedTuple
 import ottla
 from ottla.demo.acts import Play, Stalled
 from ottla.demo.nodes import NodeFailure, Nodes
-from ottla.demo.screen import Screen
+from ottla.demo.screen import JsonScreen, Screen
 from ottla.demo.shop import shop
 from ottla.demo.till import Till
 from ottla.errors import ClientError
@@ -43,6 +43,7 @@ class Programme(NamedTuple):
     port: int | None = None
     seed: int = 1
     spark: bool = True
+    as_json: bool = False
 
 
 class _Heard(logging.Handler):
@@ -71,7 +72,8 @@ async def _perform(programme: Programme) -> int:
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    with tempfile.TemporaryDirectory(prefix="ottla-demo-") as directory, Screen(lively=programme.lively) as screen:
+    face = JsonScreen() if programme.as_json else Screen(lively=programme.lively)
+    with tempfile.TemporaryDirectory(prefix="ottla-demo-") as directory, face as screen:
         nodes = Nodes(Path(directory), programme.port)
         heard = _Heard(screen)
         logging.getLogger("ottla").addHandler(heard)

@@ -1,10 +1,12 @@
 """How the demo is told: lines for the story, live figures below them.
 
-Owns: two faces of the same story: on a terminal, lines that scroll by above a table that keeps changing; elsewhere
-plain lines, and the figures now and then as one of them. Never knows: what the demo does.
+Owns: three faces of the same story: on a terminal, lines that scroll by above a table that keeps changing; elsewhere
+plain lines, and the figures now and then as one of them; for programs a JSON object a line. Never knows: what the demo
+does.
 """
 
 import contextlib
+import json
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -100,6 +102,42 @@ class Screen:
 
     def _print(self, text: str, *, markup: bool = True) -> None:
         self._console.print(text, markup=markup)
+
+
+class JsonScreen(Screen):
+    """The story for programs: what is said, and what kind of thing it is."""
+
+    def __init__(self) -> None:
+        super().__init__(lively=False)
+
+    def act(self, title: str) -> None:
+        self._act += 1
+        self._tell("act", text=title)
+
+    def say(self, text: str) -> None:
+        self._tell("told", text=text)
+
+    def command(self, text: str) -> None:
+        self._tell("command", text=text)
+
+    def quote(self, text: str) -> None:
+        self._tell("quoted", text=text)
+
+    def good(self, text: str) -> None:
+        self._tell("success", text=text)
+
+    def bad(self, text: str) -> None:
+        self._tell("failure", text=text)
+
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        names = [heading.lower().replace(" ", "_") for heading in headings]
+        self._tell("table", rows=[dict(zip(names, row, strict=True)) for row in rows])
+
+    def figures(self, figures: Mapping[str, str]) -> None:
+        self._tell("figures", figures=dict(figures))
+
+    def _tell(self, event: str, **content: object) -> None:
+        self._console.out(json.dumps({"event": event, "act": self._act, **content}, ensure_ascii=False))
 
 
 def _is_number(text: str) -> bool:

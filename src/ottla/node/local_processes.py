@@ -6,6 +6,7 @@ every process it started has ended; Ctrl-C reaches the nodes only through here.
 """
 
 import contextlib
+import json
 import os
 import queue
 import signal
@@ -38,6 +39,8 @@ class Wanted(NamedTuple):
     zookeeper_servers: int | None = None
     metrics_port: int | None = None
     """Of the first node; the others follow. None serves no metrics, unless the settings files want it."""
+    as_json: bool = False
+    """Whether what happens is told as JSON objects, one a line."""
 
 
 class _Ready(NamedTuple):
@@ -167,15 +170,30 @@ class LocalProcesses:
                 self._forget(event.node_id)
                 return f"node {event.node_id} did not start: {self._last_words(event)}"
             awaited.discard(event.node_id)
-        seconds = RealClock().monotonic() - self._started
+        self._tell_ready(RealClock().monotonic() - self._started)
+        return None
+
+    def _tell_ready(self, seconds: float) -> None:
         addresses = ",".join(node.address for node in self._nodes.values())
         count = len(self._nodes)
-        print(
+        self._tell(
             f"ottla {ottla.__version__} is ready on {addresses} "
             f"({count} node{'s' if count != 1 else ''}, data in {self._wanted.directory}, {seconds:.2f} s)",
-            flush=True,
+            {
+                "event": "ready",
+                "version": ottla.__version__,
+                "bootstrap": addresses,
+                "data": self._wanted.directory,
+                "nodes": [
+                    {"node_id": node.node_id, "address": node.address, "config": node.settings_file}
+                    for node in self._nodes.values()
+                ],
+                "seconds": round(seconds, 3),
+            },
         )
-        return None
+
+    def _tell(self, sentence: str, document: dict[str, object]) -> None:
+        print(json.dumps(document, ensure_ascii=False) if self._wanted.as_json else sentence, flush=True)
 
     def _watch(self) -> str | None:
         """None when somebody wants us to stop; a sentence when no node is left."""
@@ -185,10 +203,11 @@ class LocalProcesses:
                 return None
             if isinstance(event, _Ended):
                 node = self._forget(event.node_id)
-                print(
-                    f"node {node.node_id} ended: {self._last_words(event)}; "
+                reason = self._last_words(event)
+                self._tell(
+                    f"node {node.node_id} ended: {reason}; "
                     f"start it again with: ottla serve --config {node.settings_file}",
-                    flush=True,
+                    {"event": "ended", "node_id": node.node_id, "reason": reason, "config": node.settings_file},
                 )
         return "no node is left; see the reasons above."
 

@@ -8,6 +8,7 @@ its logs and marks the stop as clean.
 import asyncio
 import errno
 import gc
+import json
 import logging
 import signal
 import socket
@@ -58,13 +59,16 @@ SWITCH_SECONDS = 0.0005
 """How long an I/O thread may keep the interpreter while the loop wants it."""
 
 
-def run(options: Options) -> int:
-    """Run a node in the foreground until it is told to stop; answers the process's exit code."""
+def run(options: Options, *, as_json: bool = False) -> int:
+    """Run a node in the foreground until it is told to stop; answers the process's exit code.
+
+    With `as_json` the line that says it is ready is a JSON object.
+    """
     started = RealClock().monotonic()
     try:
         values = resolve(options)
         set_up(values.text("ottla.log.format"), values.text("ottla.log.level"))
-        node = Node(values, started)
+        node = Node(values, started, as_json=as_json)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(node.run())
     except StartFailure as failure:
@@ -86,15 +90,16 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 class Node:
     """One node of a cluster, with real sockets, files and signals."""
 
-    def __init__(self, values: BrokerValues, started: float) -> None:
+    def __init__(self, values: BrokerValues, started: float, *, as_json: bool = False) -> None:
         self.values = values
         self._started = started
+        self._as_json = as_json
         self.world = World(RealDisk(), RealClock(), RealRandom(), boot_id())
         self.node_id = values.integer("node.id")
         self._ending: asyncio.Event | None = None
         self._failure: str | None = None
         self._watching: Watching | None = None
-        self._metrics = ""
+        self._metrics: Address | None = None
 
     async def run(self) -> int:
         """Start, serve until a signal, stop."""
@@ -146,7 +151,7 @@ class Node:
                 "--metrics-port."
             ) from None
         self._watching = watching
-        self._metrics = f", metrics on {Address('', host or socket.gethostname(), bound)}"
+        self._metrics = Address("", host or socket.gethostname(), bound)
 
     async def _start(self, assembly: Assembly, listeners: list[tuple[Address, Listener]]) -> bool:
         """Whether the node came up; if not, it was told to stop before it did. Raises StartFailure."""
@@ -192,7 +197,7 @@ class Node:
         gc.set_threshold(10_000, 20, 100)
         if not COMPILED:
             logger.info("the compiled record codec is not installed: its Python twin serves")
-        self._tell(listeners[0][0], assembly.cluster_id)
+        self._tell([address for address, _ in listeners], assembly.cluster_id)
         warming = None
         if assembly.broker is not None:
             warming = asyncio.get_running_loop().create_task(assembly.broker.dispatcher.warm_up())
@@ -245,12 +250,27 @@ class Node:
     def _asked(self, name: str) -> int:
         return self.values.integer(name) if self.values.own_text(name) is not None else -1
 
-    def _tell(self, address: Address, cluster_id: str) -> None:
+    def _tell(self, addresses: list[Address], cluster_id: str) -> None:
         seconds = self.world.clock.monotonic() - self._started
-        data = ", ".join(self.values.listing("log.dirs"))
+        directories = list(self.values.listing("log.dirs"))
+        if self._as_json:
+            document = {
+                "event": "ready",
+                "version": ottla.__version__,
+                "address": str(addresses[0]),
+                "listeners": {each.name: str(each) for each in addresses},
+                "node_id": self.node_id,
+                "cluster_id": cluster_id,
+                "data": directories,
+                "metrics": None if self._metrics is None else str(self._metrics),
+                "seconds": round(seconds, 3),
+            }
+            print(json.dumps(document, ensure_ascii=False), flush=True)
+            return
+        metrics = "" if self._metrics is None else f", metrics on {self._metrics}"
         print(
-            f"ottla {ottla.__version__} is ready on {address} "
-            f"(node {self.node_id}, cluster {cluster_id}, data in {data}{self._metrics}, {seconds:.2f} s)",
+            f"ottla {ottla.__version__} is ready on {addresses[0]} "
+            f"(node {self.node_id}, cluster {cluster_id}, data in {', '.join(directories)}{metrics}, {seconds:.2f} s)",
             flush=True,
         )
 

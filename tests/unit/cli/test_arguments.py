@@ -89,3 +89,11 @@ def test_starting_a_node_imports_none_of_the_client_commands() -> None:
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert set(ast.literal_eval(answer.stdout)) == {"ottla.cli", "ottla.cli.main", "ottla.cli.serve"}
+
+
+def test_every_command_has_json_for_programs() -> None:
+    """In `produce` it is what is read; --report says what became of it, in JSON as well."""
+    commands = {name: load(name) for name in COMMANDS}
+    verbs = [(name, verb) for name, each in commands.items() for verb in getattr(each, "commands", {"": each}).values()]
+    lacking = [name for name, verb in verbs if not any("--json" in parameter.opts for parameter in verb.params)]
+    assert lacking == []
