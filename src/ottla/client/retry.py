@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
-from ottla.client.errors import BrokerError, ClientError
+from ottla.client.errors import BrokerError, ClientError, DeadlineExceeded
 
 T = TypeVar("T")
 
@@ -52,9 +52,13 @@ async def retry(
     retriable: Callable[[ClientError], bool] = any_retriable,
     pauses: Pauses = DEFAULT_PAUSES,
 ) -> T:
-    """The first success of `step`; its failure when that is final or when the deadline leaves no time to try again."""
+    """The first success of `step`; its failure when that is final or when the deadline leaves no time to try again.
+
+    An attempt that the deadline cut off knows nothing: the caller hears why the one before it failed.
+    """
     loop = asyncio.get_running_loop()
     attempt = 0
+    known: ClientError | None = None
     while True:
         try:
             return await step()
@@ -62,5 +66,9 @@ async def retry(
             attempt += 1
             pause = pause_before(attempt, random, pauses)
             if not retriable(failure) or loop.time() + pause >= deadline:
+                if known is not None and isinstance(failure, DeadlineExceeded):
+                    raise known from None
                 raise
+            if not isinstance(failure, DeadlineExceeded):
+                known = failure
         await asyncio.sleep(pause)

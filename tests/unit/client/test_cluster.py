@@ -19,7 +19,7 @@ from ottla.wire.messages.metadata import (
 from support.scripted_broker import ScriptedBroker
 
 LATER = 10.0
-SOON = 0.2
+SOON = 1.0
 
 
 def metadata(broker: ScriptedBroker, *topics: MetadataResponseTopic) -> MetadataResponse:
