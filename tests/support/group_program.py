@@ -17,9 +17,10 @@ from ottla.client.groups.vocabulary import OffsetAndMetadata
 from ottla.client.settings import load
 from ottla.client.settings.tables import CONSUMER
 
-SECONDS = 20.0
+SECONDS = 60.0
 POLL = 0.02
-QUICK = {"heartbeat_interval_ms": 100, "session_timeout_ms": 6_000, "metadata_max_age_ms": 300}
+QUICK = {"heartbeat_interval_ms": 100, "session_timeout_ms": 45_000, "metadata_max_age_ms": 300}
+"""Sessions are long: a machine that stands still for some seconds is no reason to lose partitions."""
 
 
 class GroupProgram:
@@ -124,6 +125,7 @@ async def eventually(condition: Callable[[], object], what: str, seconds: float 
 
 
 def shared(programs: Collection[GroupProgram], partitions: int) -> bool:
-    """Whether each partition has one holder and everybody something."""
+    """Whether each partition has one holder and the shares are even, as they are when a change is over."""
     held = [partition for program in programs for partition in program.held]
-    return len(held) == len(set(held)) == partitions and all(program.held for program in programs)
+    shares = [len(program.held) for program in programs]
+    return len(held) == len(set(held)) == partitions and 0 < min(shares) >= max(shares) - 1

@@ -46,6 +46,8 @@ _ANSWERS: Mapping[type[Root], type[Root]] = {
 }
 LAST_ANSWER_SECONDS = 5.0
 """How long a member that leaves waits for the answer to what it asked before: it may be its own name."""
+REBALANCE_SECONDS = 10.0
+"""How long a member that leaves waits for the end of a rebalance, so that the group takes its last commit."""
 JOIN_GRACE = 5.0
 """How much longer than the slowest member may take the answer to a join is waited for."""
 
@@ -75,6 +77,8 @@ class GroupCoordination:
         self._trouble: str | None = None
         self._asked: Root | None = None
         self._leaving = False
+        self._at_rest = asyncio.Event()
+        """Set unless the group is between two generations."""
         self._broken: Exception | None = None
         poll_interval, commit_interval = settings.member.poll_interval, settings.auto_commit
         self._reminder = max(SHORTEST_REMINDER, min(poll_interval / 3, commit_interval or poll_interval))
@@ -118,6 +122,8 @@ class GroupCoordination:
         if member is None:
             return
         await self._finish_change()
+        if member.owned and self._commits.automatic and self._holder.positions():
+            await self._rest(deadline)
         await self._fall_silent(deadline)
         try:
             await self._give_up_all(member, deadline)
@@ -268,6 +274,7 @@ class GroupCoordination:
             await work
         except Exception as problem:
             self._broken = problem
+            self._at_rest.set()
             self._holder.wake()
 
     async def _run(self, member: Member) -> None:
@@ -276,6 +283,10 @@ class GroupCoordination:
         while not self._leaving:
             self._nudged.clear()
             request = member.step(self._loop.time())
+            if member.between_generations and member.failure is None:
+                self._at_rest.clear()
+            else:
+                self._at_rest.set()
             news = member.failure or member.change
             if news is not told:
                 told = news
@@ -321,6 +332,14 @@ class GroupCoordination:
             self._link.lost()
 
     # --- leaving ------------------------------------------------------------------------------------------------------
+
+    async def _rest(self, deadline: float) -> None:
+        """A cooperative member holds partitions while it joins; commits under its old generation are turned away."""
+        try:
+            async with asyncio.timeout_at(min(deadline, self._loop.time() + REBALANCE_SECONDS)):
+                await self._at_rest.wait()
+        except TimeoutError:
+            pass
 
     async def _fall_silent(self, deadline: float) -> None:
         """End the tasks. An answer that soon comes is waited for, lest the member be in the group without knowing."""

@@ -83,6 +83,10 @@ class ClassicMember(Member):
         return self.stage not in (Stage.OUT, Stage.IDLE)
 
     @property
+    def between_generations(self) -> bool:
+        return self.stage in (Stage.JOINING, Stage.ASSIGNING, Stage.SYNCING)
+
+    @property
     def wanted(self) -> frozenset[str]:
         return self.watched if self.stage is Stage.ASSIGNING else frozenset()
 

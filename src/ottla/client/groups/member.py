@@ -164,6 +164,11 @@ class Member(ABC):
     def polled(self, now: float) -> None:
         self._polled_at = now
 
+    @property
+    def between_generations(self) -> bool:
+        """Whether the group is about to have another generation, in which what is committed now does not count."""
+        return False
+
     # --- changes ---
 
     def begin(self) -> Change:
