@@ -63,12 +63,12 @@ def test_members_share_the_partitions_anew_when_one_comes_or_leaves(broker: Brok
         until(lambda: settled([first]), "one member with everything", SECONDS)
         with members(broker, topic, topic, own, own) as others:
             until(lambda: settled([first, *others]), "three members", SECONDS)
+            until(lambda: described(broker, topic).state.name == "STABLE", "a stable group", SECONDS)
             found = described(broker, topic)
-            assert found.state.name == "STABLE"
             assert found.partition_assignor == strategy
             assert len(found.members) == 3
         until(lambda: settled([first]), "one member again", SECONDS)
-    assert described(broker, topic).state.name == "EMPTY"
+    until(lambda: described(broker, topic).state.name == "EMPTY", "an empty group", SECONDS)
 
 
 def test_a_static_member_restarts_without_a_rebalance(broker: Broker, topic: str) -> None:

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.brokers import Broker
 
-SECONDS = 45.0
+SECONDS = 90.0
 PARTITIONS = 4
 
 
@@ -31,7 +31,7 @@ class Member:
     def __init__(self, broker: Broker, group: str, topic: str, protocol: str = "classic", **settings: Any) -> None:
         named = {name.replace("_", "."): value for name, value in settings.items()}
         if protocol == "classic":
-            named = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 200, **named}
+            named = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 200, **named}
         self.consumer = Consumer(
             {
                 "bootstrap.servers": broker.bootstrap,
@@ -82,11 +82,12 @@ def members(
 
 
 def settled(made: list[Member], partitions: int = PARTITIONS) -> bool:
-    """Whether the partitions are shared out, each to one member; polls everybody on the way."""
+    """Whether the partitions are shared out evenly, each to one member; polls everybody on the way."""
     for member in made:
         member.poll()
     owned = [partition for member in made for partition in member.partitions]
-    return len(owned) == partitions and len(set(owned)) == partitions and all(member.partitions for member in made)
+    shares = [len(member.partitions) for member in made]
+    return len(owned) == len(set(owned)) == partitions and 0 < min(shares) >= max(shares) - 1
 
 
 def described(broker: Broker, group: str) -> Any:
