@@ -15,6 +15,17 @@ from support.zookeeper_clusters import ZooKeeperCluster
 COORDINATION = ["quorum"] if under_test() == "kafka" else ["quorum", "zookeeper"]
 
 
+STORY_SECONDS = 600
+"""Stories of processes take half a minute, and a few times that where the machine has other things to do."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder = Path(__file__).parent
+    for item in items:
+        if folder in item.path.parents:
+            item.add_marker(pytest.mark.timeout(STORY_SECONDS))
+
+
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
     """One server for all stories; each cluster has its own place in the tree."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster.traffic import Traffic
-from support.cluster_processes import ClusterProcesses, NewCluster
+from support.cluster_processes import HEAL_SECONDS, SILENCE, ClusterProcesses, NewCluster
 from support.processes import until
 
 PARTITIONS = 3
@@ -15,14 +15,14 @@ PARTITIONS = 3
 def test_a_node_frozen_for_longer_than_its_session_is_replaced_and_follows_when_it_wakes(
     new_cluster: NewCluster, whom: str
 ) -> None:
-    with new_cluster() as cluster:
+    with new_cluster(settings=SILENCE) as cluster:
         cluster.create_topic("numbers", PARTITIONS)
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
-            traffic.go_on(500)
+            known_to_all(cluster, traffic)
             silent = cluster.leader("numbers") if whom == "the leader" else cluster.controller()
             cluster.freeze(silent)
-            until(lambda: cluster.leader("numbers") != silent, "another leader", 30.0)
-            until(lambda: cluster.controller() != silent, "another controller", 30.0)
+            until(lambda: cluster.leader("numbers") != silent, "another leader", HEAL_SECONDS)
+            until(lambda: cluster.controller() != silent, "another controller", HEAL_SECONDS)
             traffic.go_on(500)
             cluster.thaw(silent)
             traffic.go_on(500)
@@ -34,11 +34,11 @@ def test_a_node_frozen_for_longer_than_its_session_is_replaced_and_follows_when_
 def test_a_node_that_is_cut_off_from_the_others_is_replaced_and_follows_when_links_heal(
     new_cluster: NewCluster, whom: str
 ) -> None:
-    with new_cluster(links=True) as cluster:
+    with new_cluster(settings=SILENCE, links=True) as cluster:
         assert cluster.network is not None
         cluster.create_topic("numbers", PARTITIONS)
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
-            traffic.go_on(500)
+            known_to_all(cluster, traffic)
             leader = cluster.leader("numbers")
             lonely = {
                 "the leader": leader,
@@ -49,7 +49,7 @@ def test_a_node_that_is_cut_off_from_the_others_is_replaced_and_follows_when_lin
             cluster.network.cut([lonely], others)
             # Clients still reach the lonely node; what it cannot replicate it must not acknowledge.
             until(lambda: all(lonely not in isr(cluster, others[0], index) for index in range(PARTITIONS)),
-                  "the others go on without the lonely node", 30.0)  # fmt: skip
+                  "the others go on without the lonely node", HEAL_SECONDS)  # fmt: skip
             traffic.go_on(500)
             cluster.network.heal()
             cluster.heal()
@@ -58,14 +58,15 @@ def test_a_node_that_is_cut_off_from_the_others_is_replaced_and_follows_when_lin
 
 
 def test_two_replicas_that_cannot_see_each_other_agree_through_the_third(new_cluster: NewCluster) -> None:
-    with new_cluster(links=True) as cluster:
+    with new_cluster(settings=SILENCE, links=True) as cluster:
         assert cluster.network is not None
         cluster.create_topic("numbers", PARTITIONS)
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
-            traffic.go_on(500)
+            known_to_all(cluster, traffic)
             # The third decides. (A leader that only the controller cannot reach goes on telling clients what it last
             # heard, as Kafka's does, and clients that believe it go in circles.)
-            one, other = (number for number in cluster.nodes if number != cluster.controller())
+            third = cluster.controller()
+            one, other = (number for number in cluster.nodes if number != third)
             cluster.network.cut([one], [other])
             # Transactions wait: the coordinator on one side has markers for partitions on the other.
             traffic.go_on(500, transactions=0)
@@ -73,6 +74,15 @@ def test_two_replicas_that_cannot_see_each_other_agree_through_the_third(new_clu
             cluster.heal()
             traffic.go_on(300)
         assert traffic.verdict() == []
+
+
+def known_to_all(cluster: ClusterProcesses, traffic: Traffic) -> None:
+    """Let clients work with every node.
+
+    One that has only a connection to a node which hears nothing any more asks that node who leads, again and again.
+    """
+    cluster.spread("numbers", PARTITIONS)
+    traffic.go_on(500)
 
 
 def isr(cluster: ClusterProcesses, asked: int, index: int) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,7 +27,8 @@ PATIENCE = {
     "log_level": 0,
 }
 IN_FLIGHT = 400
-FINISH_SECONDS = 90.0
+FINISH_SECONDS = 150.0
+"""Longer than a few requests that are answered, or given up, after their 30 seconds."""
 TRANSACTION_SECONDS = 20.0
 
 
@@ -39,8 +41,6 @@ class Sender(threading.Thread):
         super().__init__(daemon=True)
         self.acknowledged = 0
         self.failures: list[str] = []
-        self.longest_gap = 0.0
-        self._last = 0.0
         self._topic, self._partitions, self._history = topic, partitions, history
         self._leave = threading.Event()
         self._producer = Producer(
@@ -48,7 +48,7 @@ class Sender(threading.Thread):
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 1,
-                "message.timeout.ms": int(FINISH_SECONDS * 1000),
+                "message.timeout.ms": int(2 * FINISH_SECONDS * 1000),
                 **PATIENCE,
                 **(settings or {}),
             }
@@ -69,13 +69,10 @@ class Sender(threading.Thread):
                 number += 1
 
     def _delivered(self, error: Any, message: Any) -> None:
-        now = time.monotonic()
         if error is not None:
             self.failures.append(str(error))
             return
         self._history.acknowledged(message.value(), message.offset())
-        self.longest_gap = max(self.longest_gap, now - self._last) if self._last else 0.0
-        self._last = now
         self.acknowledged += 1
 
     def go_on(self, count: int, seconds: float = FINISH_SECONDS) -> None:
@@ -83,6 +80,11 @@ class Sender(threading.Thread):
         wanted = self.acknowledged + count
         until(lambda: self.failures or self.acknowledged >= wanted, f"{count} more acknowledgements", seconds)
         assert not self.failures, self.failures[0]
+
+    def abandon(self) -> None:
+        """After a failure: end, whatever becomes of what was sent, and trouble no other test."""
+        self._leave.set()
+        self._producer.purge()
 
     def finish(self) -> None:
         self._leave.set()
@@ -93,15 +95,18 @@ class Sender(threading.Thread):
 
 
 class Committer(threading.Thread):
-    """A transactional producer: a few records to each partition, then commit, or sometimes abort."""
+    """A transactional producer: a few records to each partition, then commit, or sometimes abort, and a pause."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, history: History, seed: int = 1) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, history: History, seed: int = 1, pause: float = 0.0
+    ) -> None:
         super().__init__(daemon=True)
+        self._pause = pause
         self.committed = 0
         self.failure: BaseException | None = None
         self._topic, self._partitions, self._history = topic, partitions, history
         self._chance = random.Random(seed)
-        self._leave = threading.Event()
+        self._leave, self._abandoned = threading.Event(), threading.Event()
         self._settings = {
             "bootstrap.servers": bootstrap,
             "transactional.id": f"committer-{topic}",
@@ -113,27 +118,31 @@ class Committer(threading.Thread):
     def run(self) -> None:
         try:
             number = 0
-            while not self._leave.is_set():
+            while True:
                 producer = self._begin()
                 try:
-                    while producer is not None and not self._leave.is_set():
+                    while not self._leave.is_set():
                         self._transaction(producer, number)
                         number += 1
+                    return
                 except KafkaException:
                     number += 1  # how it ended is not known; a new producer sees to that it has ended
         except BaseException as failure:
             self.failure = failure
 
-    def _begin(self) -> Producer | None:
+    def _begin(self) -> Producer:
+        """A producer; whatever the one before it left open has ended, or readers of committed records would wait."""
+        deadline = time.monotonic() + FINISH_SECONDS
         producer = Producer(self._settings)
-        while not self._leave.is_set():
+        while True:
             try:
                 producer.init_transactions(TRANSACTION_SECONDS)
                 return producer
             except KafkaException as problem:
+                if self._abandoned.is_set() or time.monotonic() > deadline:
+                    raise
                 if not problem.args[0].retriable():
                     producer = Producer(self._settings)
-        return None
 
     def _transaction(self, producer: Producer, number: int) -> None:
         name = f"transaction {number}"
@@ -170,13 +179,21 @@ class Committer(threading.Thread):
     def go_on(self, count: int, seconds: float = FINISH_SECONDS) -> None:
         wanted = self.committed + count
         until(lambda: self.failure or self.committed >= wanted, f"{count} more transactions", seconds)
+        self._check()
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise AssertionError("the transactional producer failed") from self.failure
+
+    def abandon(self) -> None:
+        self._leave.set()
+        self._abandoned.set()
 
     def finish(self) -> None:
         self._leave.set()
-        self.join(FINISH_SECONDS)
+        self.join(2 * FINISH_SECONDS)
         assert not self.is_alive(), "the transactional producer does not end"
-        if self.failure is not None:
-            raise AssertionError("the transactional producer failed") from self.failure
+        self._check()
 
 
 class Follower(threading.Thread):
@@ -195,6 +212,9 @@ class Follower(threading.Thread):
                 if record.error() is None:
                     self._reader.polled(record.partition(), record.offset(), record.value())  # type: ignore[arg-type]
 
+    def abandon(self) -> None:
+        self._leave.set()
+
     def finish(self) -> None:
         self._leave.set()
         self.join(FINISH_SECONDS)
@@ -202,13 +222,24 @@ class Follower(threading.Thread):
 
 
 class Traffic:
-    """All three, between `__enter__` and `__exit__`; what they saw is judged by `verdict`, after all have finished."""
+    """All three, between `__enter__` and `__exit__`; what they saw is judged by `verdict`, after all have finished.
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, settings: dict[str, Any] | None = None) -> None:
+    `settings` are those of the sender, `pause` is what lies between two transactions.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        settings: dict[str, Any] | None = None,
+        *,
+        pause: float = 0.0,
+    ) -> None:
         self.history = History()
         self._bootstrap, self._topic, self._partitions = bootstrap, topic, partitions
         self.sender = Sender(bootstrap, topic, partitions, self.history, settings)
-        self.committer = Committer(bootstrap, topic, partitions, self.history)
+        self.committer = Committer(bootstrap, topic, partitions, self.history, pause=pause)
         self._follower = Follower(bootstrap, topic, partitions, self.history)
 
     def go_on(self, records: int, transactions: int = 3) -> None:
@@ -231,6 +262,9 @@ class Traffic:
             self.sender.finish()
             self.committer.finish()
             self._follower.finish()
+        else:
+            for client in (self.sender, self.committer, self._follower):
+                client.abandon()
 
 
 def reader_of(bootstrap: str, **settings: Any) -> Consumer:
@@ -250,26 +284,38 @@ def reader_of(bootstrap: str, **settings: Any) -> Consumer:
     )
 
 
-def read_all(bootstrap: str, topic: str, partitions: int, seconds: float = 60.0) -> list[tuple[int, int, bytes]]:
+def read_all(bootstrap: str, topic: str, partitions: int, seconds: float = 120.0) -> list[tuple[int, int, bytes]]:
     """Partition, offset and value of every committed record, from the beginning to where each partition ends now."""
     found: list[tuple[int, int, bytes]] = []
-    ended: set[int] = set()
     consumer = reader_of(bootstrap)
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
-
-    def finished() -> bool:
-        for record in consumer.consume(1000, 0.1):
-            error, partition = record.error(), record.partition()
-            assert partition is not None
-            if error is None:
-                found.append((partition, record.offset() or 0, record.value() or b""))
-                ended.discard(partition)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                ended.add(partition)
-        return len(ended) == partitions
-
     try:
+        # A leader that has just begun may not know yet how far its records are committed. It shows readers less than
+        # there is, so the end of what they get is no end; but it says so to those who ask where the end is.
+        ends = until(partial(ends_of, consumer, topic, partitions), f"where {topic} ends", seconds)
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+        ended: set[int] = set()
+
+        def finished() -> bool:
+            for record in consumer.consume(1000, 0.1):
+                error, partition, offset = record.error(), record.partition(), record.offset()
+                assert partition is not None
+                assert offset is not None
+                if error is None:
+                    found.append((partition, offset, record.value() or b""))
+                elif error.code() == KafkaError._PARTITION_EOF and offset >= ends[partition]:
+                    ended.add(partition)
+            return len(ended) == partitions
+
         until(finished, f"the end of {topic}", seconds)
     finally:
         consumer.close()
     return found
+
+
+def ends_of(consumer: Consumer, topic: str, partitions: int) -> list[int]:
+    """Where readers of committed records come to an end, partition by partition; nothing where a leader cannot tell."""
+    try:
+        bounds = [consumer.get_watermark_offsets(TopicPartition(topic, number), 10.0) for number in range(partitions)]
+    except KafkaException:
+        return []
+    return [end for _, end in bounds]
