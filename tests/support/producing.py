@@ -141,7 +141,7 @@ async def producing(
         )
         broker.answers[MetadataRequest] = lambda _: metadata
         broker.answers[InitProducerIdRequest] = lambda _: InitProducerIdResponse(producer_id=77, producer_epoch=3)
-        quick = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "linger_ms": 0, "request_timeout_ms": 500}
+        quick = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "linger_ms": 0}
         settled: dict[str, Any] = {**quick, "bootstrap_servers": f"{host}:{port}", **settings}
         async with Producer(**settled) as producer:
             yield behaviour, producer

@@ -21,7 +21,7 @@ from ottla.wire.schema import Root
 
 R = TypeVar("R", bound=Root)
 
-SECONDS = 10.0
+SECONDS = 60.0
 SILENCE = None
 """As an answer: none, the connection stays open."""
 Answer = Callable[[Any], Root | bytes | None]

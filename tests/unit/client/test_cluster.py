@@ -16,10 +16,10 @@ from ottla.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from support.loop_time import LoopTime
 from support.scripted_broker import ScriptedBroker
 
-LATER = 10.0
-SOON = 1.0
+LATER = 60.0
 
 
 def metadata(broker: ScriptedBroker, *topics: MetadataResponseTopic) -> MetadataResponse:
@@ -87,11 +87,15 @@ async def test_a_partition_without_leader_is_asked_about_again() -> None:
             assert found.leader == 1
 
 
-async def test_at_the_deadline_the_last_failure_is_what_the_caller_hears() -> None:
+async def test_at_the_deadline_the_last_failure_is_what_the_caller_hears(loop_time: LoopTime) -> None:
+    def without_leader(_: object) -> MetadataResponse:
+        loop_time.forward(LATER / 3)
+        return metadata(broker, topic("t", [-1]))
+
     async with ScriptedBroker() as broker:
-        broker.answers[MetadataRequest] = lambda _: metadata(broker, topic("t", [-1]))
+        broker.answers[MetadataRequest] = without_leader
         async with Cluster([broker.address]) as cluster:
-            deadline = cluster.deadline(SOON)
+            deadline = cluster.deadline(LATER)
             with pytest.raises(BrokerError) as raised:
                 await cluster.retry(lambda: cluster.leader(TopicPartition("t", 0), deadline), deadline)
             assert raised.value.code == ErrorCode.LEADER_NOT_AVAILABLE

@@ -40,7 +40,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 )
 from support.scripted_broker import SILENCE, ScriptedBroker, request_class
 
-SECONDS = 10.0
+SECONDS = 60.0
 TOPIC_ID = bytes(range(16))
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 ROUND = 3

@@ -36,6 +36,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from support.loop_time import LoopTime
 from support.producing import TOPIC_ID, Act, Fault, LogBroker, producing
 from support.scripted_broker import ScriptedBroker
 
@@ -162,36 +163,40 @@ async def test_records_that_are_refused_fail_and_leave_no_gap_for_those_behind(s
         assert await producer.send_and_wait("t", b"more")
 
 
-async def test_a_batch_nobody_answers_for_fails_in_time_and_the_next_ones_arrive() -> None:
-    acts = [Fault.SILENT_BEFORE] * 4
-    settings: dict[str, Any] = {
-        "request_timeout_ms": 100,
-        "delivery_timeout_ms": 250,
-        "max_in_flight_requests_per_connection": 1,
-    }
-    async with producing(LogBroker(acts), **settings) as (log, producer):
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
+TIMED: dict[str, Any] = {
+    "request_timeout_ms": 100_000,
+    "delivery_timeout_ms": 250_000,
+    "max_in_flight_requests_per_connection": 1,
+}
+
+
+async def time_out(log: LogBroker, delivery: Delivery, loop_time: LoopTime) -> None:
+    """Let three requests pass unanswered: the third is out of time for the delivery."""
+    assert log.broker is not None
+    for number in (1, 2, 3):
+        await log.broker.got(ProduceRequest, number)
+        assert not delivery.done()
+        loop_time.forward(101)
+
+
+async def test_a_batch_nobody_answers_for_fails_in_time_and_the_next_ones_arrive(loop_time: LoopTime) -> None:
+    async with producing(LogBroker([Fault.SILENT_BEFORE] * 3), **TIMED) as (log, producer):
+        lost = producer.send("t", b"lost")
+        await time_out(log, lost, loop_time)
         with pytest.raises(DeliveryTimedOut, match="partition t-0 acknowledged nothing"):
-            await producer.send("t", b"lost")
-        assert 0.2 < loop.time() - begun < 2
-        log.acts.clear()
+            await lost
         await producer.send_and_wait("t", b"next")
         assert log.logs[0] == [b"next"]
         assert producer.metrics()["records_expired"] == 1
 
 
-async def test_a_batch_that_was_written_after_all_does_not_disturb_those_behind_it() -> None:
-    acts = [Fault.SILENT_AFTER, Fault.SILENT_BEFORE, Fault.SILENT_BEFORE, Fault.SILENT_BEFORE]
-    settings: dict[str, Any] = {
-        "request_timeout_ms": 100,
-        "delivery_timeout_ms": 250,
-        "max_in_flight_requests_per_connection": 1,
-    }
-    async with producing(LogBroker(acts), **settings) as (log, producer):
+async def test_a_batch_that_was_written_after_all_does_not_disturb_those_behind_it(loop_time: LoopTime) -> None:
+    acts = [Fault.SILENT_AFTER, Fault.SILENT_BEFORE, Fault.SILENT_BEFORE]
+    async with producing(LogBroker(acts), **TIMED) as (log, producer):
+        unknown = producer.send("t", b"unknown")
+        await time_out(log, unknown, loop_time)
         with pytest.raises(DeliveryTimedOut):
-            await producer.send("t", b"unknown")
-        log.acts.clear()
+            await unknown
         placed = [await producer.send_and_wait("t", b"%d" % number) for number in range(3)]
         assert log.logs[0] == [b"unknown", b"0", b"1", b"2"]
         assert [place.offset for place in placed] == [1, 2, 3]
@@ -250,19 +255,24 @@ def fill(producer: Producer, value: bytes) -> list[Delivery]:
             return sent
 
 
-async def test_a_full_buffer_refuses_send_and_lets_put_wait() -> None:
+async def test_a_full_buffer_refuses_send_and_lets_put_wait(loop_time: LoopTime) -> None:
     acts = [Fault.SILENT_BEFORE] * 5
     async with producing(
-        LogBroker(acts), buffer_memory=2000, batch_size=500, max_block_ms=100, request_timeout_ms=60_000
+        LogBroker(acts), buffer_memory=2000, batch_size=500, max_block_ms=60_000, request_timeout_ms=600_000
     ) as (log, producer):
         await producer.put("t", b"first")
         sent = fill(producer, b"x" * 100)
         assert 10 < len(sent) < 20
-        with pytest.raises(BufferFull, match=r"0\.1 seconds"):
-            await producer.put("t", b"x" * 100)
-        waiting = asyncio.ensure_future(producer.put("t", b"last"))
+        refused = asyncio.ensure_future(producer.put("t", b"x" * 100))
         assert log.broker is not None
         await log.broker.got(ProduceRequest, 5)
+        assert not refused.done()
+        loop_time.forward(61)
+        with pytest.raises(BufferFull, match="60 seconds"):
+            await refused
+        waiting = asyncio.ensure_future(producer.put("t", b"last"))
+        await asyncio.sleep(0)
+        assert not waiting.done()
         log.broker.hang_up()
         assert await (await waiting)
         await producer.flush()
@@ -271,12 +281,14 @@ async def test_a_full_buffer_refuses_send_and_lets_put_wait() -> None:
             producer.send("t", b"x" * 3000)
 
 
-async def test_a_record_for_a_topic_that_never_comes_fails_with_the_brokers_reason() -> None:
-    async with producing(max_block_ms=100) as (log, producer):
+async def test_a_record_for_a_topic_that_never_comes_fails_with_the_brokers_reason(loop_time: LoopTime) -> None:
+    def unknown(_: object) -> MetadataResponse:
+        loop_time.forward(20)  # it is out of time when it is asked for the third time
+        return MetadataResponse(topics=[MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "t")])
+
+    async with producing(max_block_ms=50_000) as (log, producer):
         assert log.broker is not None
-        log.broker.answers[MetadataRequest] = lambda _: MetadataResponse(
-            topics=[MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "t")]
-        )
+        log.broker.answers[MetadataRequest] = unknown
         sent = producer.send("t", b"1")
         with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
             await sent
@@ -290,8 +302,20 @@ async def test_a_record_for_a_topic_that_never_comes_fails_with_the_brokers_reas
         assert producer.metrics()["buffer_available_bytes"] == 32 * 1024 * 1024
 
 
-async def test_nobody_at_the_address_fails_each_record_in_time() -> None:
-    async with Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=150) as producer:
+async def test_nobody_at_the_address_fails_each_record_in_time(
+    loop_time: LoopTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    connect = loop.create_connection
+
+    async def refused(*arguments: Any, **options: Any) -> Any:
+        try:
+            return await connect(*arguments, **options)
+        finally:
+            loop_time.forward(4)  # the third attempt is out of time
+
+    monkeypatch.setattr(loop, "create_connection", refused)
+    async with Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=10_000) as producer:
         ends = await outcomes([producer.send("t", b"%d" % number) for number in range(50)])
         assert all(isinstance(end, ClientError) and "refused" in str(end) for end in ends)
 

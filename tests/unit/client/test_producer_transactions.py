@@ -49,6 +49,7 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ottla.wire.schema import Root
+from support.loop_time import LoopTime
 from support.producing import TOPIC_ID, Act, Fault, LogBroker
 from support.scripted_broker import ScriptedBroker
 
@@ -145,7 +146,7 @@ async def started(office: Office, **settings: Any) -> AsyncIterator[Producer]:
             controller_id=1,
             topics=[MetadataResponseTopic(0, "t", TOPIC_ID, partitions=parts)],
         )
-        quick: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "linger_ms": 0, "max_block_ms": 2000}
+        quick: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "linger_ms": 0}
         async with Producer(
             bootstrap_servers=f"{host}:{port}", transactional_id="mine", **{**quick, **settings}
         ) as producer:
@@ -299,13 +300,22 @@ async def test_a_consumer_that_left_its_group_fails_the_transaction() -> None:
     assert [committed for _, committed in office.ended] == [False, True]
 
 
-async def test_a_commit_that_ran_out_of_time_can_be_called_again_but_not_turned_into_an_abort() -> None:
+async def test_a_commit_that_ran_out_of_time_can_be_called_again_but_not_turned_into_an_abort(
+    loop_time: LoopTime,
+) -> None:
     office = Office(SECOND, end=[ErrorCode.CONCURRENT_TRANSACTIONS] * 1000)
+
+    def busy(request: EndTxnRequest) -> Root:
+        loop_time.forward(20)
+        return office._end(request)
+
     async with initialised(office) as producer:
         await producer.begin_transaction()
         producer.send("t", b"a")
+        assert office.broker is not None
+        office.broker.answers[EndTxnRequest] = busy
         with pytest.raises(DeadlineExceeded):
-            await producer.commit_transaction(0.1)
+            await producer.commit_transaction(50.0)
         with pytest.raises(Misuse, match="may be committed"):
             await producer.abort_transaction()
         office._codes.clear()
