@@ -12,6 +12,12 @@ from support.command_line import Ottla
 from support.processes import until
 
 
+def until_committed(ottla: Ottla, topic: str, lines: list[str]) -> None:
+    """A transaction has ended when that is decided; the partitions hear of it a moment later."""
+    shown = ("consume", topic, "-e", "--committed")
+    until(lambda: ottla.lines(*shown) == lines, "readers of committed records see the end of the transaction")
+
+
 def test_lines_go_in_and_come_out(ottla: Ottla, made: str) -> None:
     sent = ottla.attempt("produce", made, stdin=b"one\ntwo\nthree")
     assert sent.returncode == 0
@@ -177,7 +183,7 @@ def test_a_transaction_arrives_whole_or_not_at_all(ottla: Ottla, made: str) -> N
     assert failed.returncode == 1
     assert b"nothing was sent" in failed.stderr
     ottla("produce", made, *options, stdin=b'{"value":"a"}\n{"value":"b"}\n')
-    assert ottla.lines("consume", made, "-e", "--committed") == ["a", "b"]
+    until_committed(ottla, made, ["a", "b"])
     assert ottla.lines("consume", made, "-e") == ["lost", "a", "b"]
 
 
@@ -241,6 +247,7 @@ def test_a_group_goes_on_where_it_was_and_commits_only_what_was_shown(ottla: Ott
 
 def test_a_group_that_has_read_a_transaction_is_not_behind_its_end(ottla: Ottla, made: str) -> None:
     ottla("produce", made, "--transactional-id", made, "-p", "0", stdin=b"a\nb\n")
+    until_committed(ottla, made, ["a", "b"])
     assert ottla.lines("consume", made, "-g", made, "-e", "--committed") == ["a", "b"]
     (described,) = ottla.json("group", "describe", made)
     assert described["lag"] == 0
@@ -253,6 +260,7 @@ def test_a_profile_names_the_cluster_and_sets_the_clients(ottla: Ottla, made: st
     named("profile", "use", "mine")
     ottla.attempt("produce", made, "--json", "--transactional-id", made, "-p", "0", stdin=b'{"value":"x"}\nwrong\n')
     named("produce", made, "-p", "0", stdin=b"y\n")
+    until_committed(ottla, made, ["y"])
     assert named.lines("consume", made, "-e") == ["y"]
     assert named.lines("consume", made, "-e", "--set", "isolation.level=read_uncommitted") == ["x", "y"]
     assert made in [row["name"] for row in named.json("topic", "list", "--profile", "mine")]
