@@ -9,9 +9,15 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support.brokers import SETTINGS, Broker, broker_under_test
 from support.kafka import RealKafka
+
+# Drawn examples are the same in every run, and none fails because the machine is busy;
+# `--hypothesis-profile=default` draws others.
+settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")

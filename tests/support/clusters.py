@@ -184,7 +184,7 @@ class Controlled:
         led = asyncio.Event()
         self.controller.when_leading(led.set)
         if not self.controller.active:
-            await asyncio.wait_for(led.wait(), 10)
+            await asyncio.wait_for(led.wait(), 60)
 
     async def stop(self) -> None:
         await self.quorum.stop()

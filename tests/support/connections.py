@@ -11,6 +11,8 @@ from ottla.net.gather import PageCache
 from ottla.net.intake import Intake
 from ottla.net.vigil import Vigil
 
+SECONDS = 60.0
+
 
 def frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
@@ -66,13 +68,13 @@ class Client:
     async def receive(self, size: int) -> bytes:
         data = bytearray()
         while len(data) < size:
-            part = await asyncio.wait_for(self.loop.sock_recv(self.socket, min(size - len(data), 1 << 20)), 10)
+            part = await asyncio.wait_for(self.loop.sock_recv(self.socket, min(size - len(data), 1 << 20)), SECONDS)
             assert part, "the connection was closed"
             data += part
         return bytes(data)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        deadline = self.loop.time() + 10
+        deadline = self.loop.time() + SECONDS
         while not condition():
             assert self.loop.time() < deadline, "it did not come about"
             await asyncio.sleep(0)

@@ -27,7 +27,7 @@ R = TypeVar("R", bound=Root)
 Result = TypeVar("Result")
 
 
-async def eventually(condition: Callable[[], Result], what: str, seconds: float = 20.0) -> Result:
+async def eventually(condition: Callable[[], Result], what: str, seconds: float = 60.0) -> Result:
     """The first true answer; a failure that names `what` after the deadline."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not (answer := condition()):

@@ -103,7 +103,7 @@ async def test_a_controller_that_never_answers_is_left_when_another_leads() -> N
         raise AssertionError
 
     peers = Peers({FIRST: silent, SECOND: lambda: DONE})
-    assert await asyncio.wait_for(channel_to(quorum, peers).create_topics(CreateTopicsRequest()), 10) is DONE
+    assert await asyncio.wait_for(channel_to(quorum, peers).create_topics(CreateTopicsRequest()), 60) is DONE
 
 
 async def test_nobody_who_answers_is_an_error_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:

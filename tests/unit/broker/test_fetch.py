@@ -151,7 +151,7 @@ async def test_at_its_deadline_a_fetch_answers_what_it_has(story: Story) -> None
     story.topic(2)
     story.fetch(2, min_bytes=10_000, max_wait_ms=1)
     story.append(1, b"x" * 100)
-    await asyncio.wait_for(story.client.answered.wait(), 10)
+    await asyncio.wait_for(story.client.answered.wait(), 60)
     assert story.found()[1] > 100
 
 
@@ -192,7 +192,7 @@ async def test_a_fetch_of_very_many_partitions_lets_others_have_their_turn(story
     for _ in range(3):
         assert story.client.answers == []
         await asyncio.sleep(0)
-    await asyncio.wait_for(story.client.answered.wait(), 10)
+    await asyncio.wait_for(story.client.answered.wait(), 60)
     found = story.found()
     assert len(found) == 35
     assert [number for number, size in found.items() if size] == [34]

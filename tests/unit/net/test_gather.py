@@ -49,7 +49,7 @@ class WarmingRecorder(Recorder):
         position = self.cache.asked[-1]
 
         def run() -> None:
-            self.gate.wait(10)
+            self.gate.wait(120)
             self.in_main_thread.append(current_thread() is main_thread())
             work()
             self.cache.warmed.add(position)

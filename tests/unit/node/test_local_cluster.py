@@ -12,7 +12,7 @@ from ottla.log.properties import read_directory_properties
 from ottla.node.local_cluster import Coordinators, LocalNode, coordination_of, prepare, settings_text, voter_count
 from ottla.node.options import StartFailure
 from ottla.runtime.disk import RealDisk
-from support.processes import free_ports
+from support.processes import CONTROLLERS_ABOVE, free_port, free_ports
 
 
 @pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (6, 5), (9, 5)])
@@ -61,11 +61,12 @@ def test_settings_name_all_voters_and_copy_as_often_as_there_are_nodes_for() -> 
 
 
 def test_a_controller_takes_another_port_when_the_usual_one_is_in_use(tmp_path: Path) -> None:
+    port = free_port()
+    usual = port + CONTROLLERS_ABOVE
     with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", usual))
         other.listen()
-        usual = other.getsockname()[1]
-        (node,) = prepare(str(tmp_path), 1, usual - 10_000)
+        (node,) = prepare(str(tmp_path), 1, port)
     assert node.controller_port not in (None, usual)
 
 
