@@ -24,7 +24,9 @@ from ottla.runtime.disk import RealDisk
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "pictures"
 LOOK_SECONDS = 0.01
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 120.0
+LINES = 10
+ELECTED = "is the controller"
 LEFT = 96
 WIDTH = 900
 INK, PALE, GRID = "#263238", "#90a4ae", "#eceff1"
@@ -87,7 +89,7 @@ class Timeline:
         self._scale = (WIDTH - LEFT - 20) / seconds
         self.lane_height = 26.0
         bottom = top + len(lanes) * self.lane_height
-        step = next(step for step in (0.1, 0.25, 0.5, 1, 2, 5) if seconds / step <= 12)
+        step = next(step for step in (0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 60, 300) if seconds / step <= 12)
         for number in range(int(seconds / step) + 1):
             drawing.line([(self.x(number * step), top - 6), (self.x(number * step), bottom + 4)], GRID)
             drawing.text(self.x(number * step), bottom + 18, f"{number * step:g} s", PALE, 11, "middle")
@@ -399,10 +401,12 @@ async def draw_quorum(nodes: Nodes, admin: ottla.Admin, target: Path) -> None:
             return isinstance(seen, tuple) and seen[0] not in (victim, -1)
 
         await until(elected, "another leader of the quorum")
-        await until(lambda: any("is the controller" in line for line in nodes.said(lengths)), "a line in its log")
+        await until(lambda: any(ELECTED in line for line in nodes.said(lengths)), "a line in its log")
         await asyncio.sleep(0.5)
         end = watch.now
-    said = nodes.said(lengths)[:10]
+    said = nodes.said(lengths)
+    elected_at = next(number for number, line in enumerate(said) if ELECTED in line)
+    said = said[:LINES] if elected_at < LINES else [*said[: LINES - 1], said[elected_at]]
     drawing = Drawing(230 + 18 * len(said), "The quorum elects another leader")
     drawing.text(10, 24, "Three voters; the one that leads the quorum is killed", size=15)
     line = Timeline(drawing, end, 70, [f"node {number}" for number in range(1, NODES + 1)])

@@ -16,6 +16,7 @@ PAGES = [
 RUN = [page for page in PAGES if any(block.kind in ("console", "python") and not block.title for block in blocks(page))]
 
 
+@pytest.mark.timeout(900)  # many programs one after the other, on whatever machine
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
 def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     assert run_page(page, tmp_path / "session") > 0
