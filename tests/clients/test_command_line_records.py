@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import descriptor_pb2
 
+from ottla import blocking
+from ottla.client.consumer.deserializers import Avro
 from support.command_line import Ottla
 from support.processes import until
 
@@ -264,3 +267,58 @@ def test_a_profile_names_the_cluster_and_sets_the_clients(ottla: Ottla, made: st
     assert named.lines("consume", made, "-e") == ["y"]
     assert named.lines("consume", made, "-e", "--set", "isolation.level=read_uncommitted") == ["x", "y"]
     assert made in [row["name"] for row in named.json("topic", "list", "--profile", "mine")]
+
+
+AVRO = {"type": "record", "name": "Order", "fields": [{"name": "item", "type": "string"}, {"name": "n", "type": "int"}]}
+
+
+def test_avro_goes_in_and_comes_out_as_json_and_is_what_clients_write(ottla: Ottla, made: str, tmp_path: Path) -> None:
+    (tmp_path / "order.avsc").write_text(json.dumps(AVRO))
+    (tmp_path / "key.avsc").write_text('"string"')
+    schemas = ("--key-schema", str(tmp_path / "key.avsc"), "--value-schema", str(tmp_path / "order.avsc"))
+    types = ("--key-type", "avro", "--value-type", "avro", *schemas)
+    lines = b'"ann"={"item":"tea","n":2}\n"bob"={"item":"caf\xc3\xa9","n":3}\n'
+    numbers = ("--key-schema-id", "1", "--value-schema-id", "258")
+    ottla("produce", made, "-K", "=", "-p", "0", *types, *numbers, stdin=lines)
+    assert ottla("consume", made, "-e", "--keys", "--separator", "=", *types, "--framed") == lines
+    assert ottla.lines("consume", made, "-e", *types, "--framed", "--where", "value['n'] > 2") == [
+        '{"item":"café","n":3}'
+    ]
+    with blocking.Consumer(
+        made,
+        bootstrap_servers=ottla.environment["OTTLA_BOOTSTRAP"],
+        auto_offset_reset="earliest",
+        value_deserializer=Avro(AVRO, framed=True),
+    ) as consumer:
+        assert next(iter(consumer)).value == {"item": "tea", "n": 2}
+    failed = ottla.attempt("consume", made, "-e", *types)
+    assert failed.returncode == 1
+    assert (
+        failed.stderr
+        == (
+            f"ottla: the key of {made}-0 offset 0 is no Avro of this schema (ValueError: 8 bytes are left over); "
+            "try another --key-schema, or --framed\n"
+        ).encode()
+    )
+
+
+def test_protobuf_goes_in_and_comes_out_as_json(ottla: Ottla, made: str, tmp_path: Path) -> None:
+    files = descriptor_pb2.FileDescriptorSet()
+    message = files.file.add(name="order.proto", package="shop", syntax="proto3").message_type.add(name="Order")
+    message.field.add(name="item", number=1, type=9, label=1)
+    message.field.add(name="n", number=2, type=5, label=1)
+    (tmp_path / "order.desc").write_bytes(files.SerializeToString())
+    types = (
+        "--value-type",
+        "protobuf",
+        "--value-schema",
+        str(tmp_path / "order.desc"),
+        "--value-message",
+        "shop.Order",
+    )
+    ottla("produce", made, "--json", "-p", "0", *types, stdin=b'{"value": {"item": "tea", "n": 2}}\n{"value": null}\n')
+    assert ottla("consume", made, "-e", "--value-type", "hex") == b"0a03746561" + b"1002\nnull\n"
+    assert ottla("consume", made, "-e", *types) == b'{"item": "tea", "n": 2}\nnull\n'
+    refused = ottla.attempt("produce", made, *types, stdin=b'{"itom": 1}')
+    assert refused.returncode == 1
+    assert b"line 1 of standard input does not fit the message shop.Order" in refused.stderr

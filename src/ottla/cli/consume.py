@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ottla.cli.record_places import BEGINNING, END
-from ottla.cli.record_types import NAMES_OF_TYPES, DataType, decoder
+from ottla.cli.record_schemas import (
+    PANEL,
+    Form,
+    KeyMessage,
+    KeySchema,
+    ValueMessage,
+    ValueSchema,
+    check_framing,
+    decoder_of,
+)
+from ottla.cli.record_types import NAMES_OF_TYPES, DataType
 from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, Bootstrap, Seconds, with_cluster
 
 if TYPE_CHECKING:
@@ -162,6 +172,14 @@ def consume(
     value_type: Annotated[
         DataType, typer.Option("--value-type", metavar="TYPE", help="What values are, likewise.", rich_help_panel=LOOKS)
     ] = DataType.TEXT,
+    key_schema: KeySchema = None,
+    value_schema: ValueSchema = None,
+    key_message: KeyMessage = None,
+    value_message: ValueMessage = None,
+    framed: Annotated[
+        bool,
+        typer.Option("--framed", help="Behind the bytes that schema registries put in front.", rich_help_panel=PANEL),
+    ] = False,
     committed: Annotated[
         bool, typer.Option("--committed", help="Only records of committed transactions.", rich_help_panel=PLACES)
     ] = False,
@@ -185,6 +203,7 @@ def consume(
     ottla consume orders -e --where "value['amount'] > 10 and time.hour < 8"
     ottla consume orders -e -F '{time} {key}={value}\\n'
     ottla consume '^order' -e --csv > orders.csv
+    ottla consume orders --value-type avro --value-schema order.avsc --framed
 
     \b
     --format fills in {topic} {partition} {offset} {timestamp} {time} {key}
@@ -208,7 +227,12 @@ def consume(
     if group is not None:
         _check_group(start, partition)
     wanted = Wanted(topics, partition or (), begin, end, most, group is not None, idle)
-    showing = Showing(decoder(key_type), decoder(value_type), keep, printer)
+    forms = (
+        Form("key", key_type, key_schema, key_message, framed),
+        Form("value", value_type, value_schema, value_message, framed),
+    )
+    check_framing(framed, *forms)
+    showing = Showing(decoder_of(forms[0]), decoder_of(forms[1]), keep, printer)
     chosen = _settings(bootstrap, seconds, begin, group, committed, settings)
 
     async def work(cluster: "Cluster") -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.record_types import NAMES_OF_TYPES, DataType, encoder
+from ottla.cli.record_schemas import PANEL, Form, KeyMessage, KeySchema, ValueMessage, ValueSchema, encoder_of
+from ottla.cli.record_types import NAMES_OF_TYPES, DataType
 from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, Bootstrap, Seconds, with_cluster
 
 if TYPE_CHECKING:
@@ -143,6 +144,27 @@ def produce(
             "--value-type", metavar="TYPE", help="What values are sent as, likewise.", rich_help_panel=RECORDS
         ),
     ] = DataType.TEXT,
+    key_schema: KeySchema = None,
+    value_schema: ValueSchema = None,
+    key_message: KeyMessage = None,
+    value_message: ValueMessage = None,
+    key_schema_id: Annotated[
+        int | None,
+        typer.Option(
+            "--key-schema-id", min=0, max=2**31 - 1, metavar="N", help="The same for keys.", rich_help_panel=PANEL
+        ),
+    ] = None,
+    value_schema_id: Annotated[
+        int | None,
+        typer.Option(
+            "--value-schema-id",
+            min=0,
+            max=2**31 - 1,
+            metavar="N",
+            help="Put in front what schema registries do, with this number of the schema.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
     rate: Annotated[
         float | None,
         typer.Option(
@@ -206,6 +228,7 @@ def produce(
     ottla produce pictures --raw --key cat -H type=png cat.png
     ottla consume orders -e --json | ottla produce copy --json -z zstd
     seq 1000 | ottla produce load --rate 50 --set linger.ms=0
+    ottla produce orders --value-type avro --value-schema order.avsc < orders.jsonl
     """
     from ottla.cli.input_lines import LineRules
     from ottla.cli.record_csv import CsvRules
@@ -234,7 +257,13 @@ def produce(
     job = Job(
         Sending(topic, partition, files or [STANDARD_INPUT], rate, raw, skip_bad, report, not quiet, same_partition),
         rules,
-        _common(header, key, timestamp, key_type, value_type),
+        _common(
+            header,
+            key,
+            timestamp,
+            Form("key", key_type, key_schema, key_message, schema_id=key_schema_id),
+            Form("value", value_type, value_schema, value_message, schema_id=value_schema_id),
+        ),
         unescaped(delimiter) if delimiter else b"\n",
         _settings(bootstrap, seconds, acks, idempotent, compression, transactional_id, settings),
     )
@@ -251,7 +280,7 @@ def produce(
 
 
 def _common(
-    header: list[str] | None, key: str | None, timestamp: str | None, key_type: DataType, value_type: DataType
+    header: list[str] | None, key: str | None, timestamp: str | None, key_form: Form, value_form: Form
 ) -> "Common":
     from ottla.cli.input_lines import Common
 
@@ -259,8 +288,8 @@ def _common(
         parse_headers(header),
         None if key is None else os.fsencode(key),
         None if timestamp is None else _moment(timestamp),
-        encoder(key_type),
-        encoder(value_type),
+        encoder_of(key_form),
+        encoder_of(value_form),
     )
 
 

@@ -20,7 +20,7 @@ from ottla.cli.output import Advance, progress
 from ottla.cli.record_filter import Keep
 from ottla.cli.record_places import Where, resolve
 from ottla.cli.record_text import Printer
-from ottla.cli.record_types import Convert
+from ottla.cli.record_types import Convert, NotOfSchema
 from ottla.client.admin.topics import TopicAdmin
 from ottla.client.cluster import Cluster, Topic
 from ottla.client.consumer import ConsumedRecord, Consumer
@@ -166,7 +166,12 @@ class _Run:
             value = record.value if self._showing.value is None else self._showing.value(record.value)
         except ValueError as problem:
             place = f"{record.topic}-{record.partition} offset {record.offset}"
-            raise Failure(f"the {what} of {place} {problem}; try another --{what}-type") from None
+            step = (
+                f"another --{what}-schema, or --framed"
+                if isinstance(problem, NotOfSchema)
+                else f"another --{what}-type"
+            )
+            raise Failure(f"the {what} of {place} {problem}; try {step}") from None
         return record._replace(key=key, value=value)
 
     async def _commit(self) -> None:

@@ -1,6 +1,7 @@
 """Keys and values that are numbers in Kafka's binary forms, as text.
 
-Owns: both directions for Kafka's own serializers, and two spellings of any bytes. Never knows: records, files.
+Owns: the names of all types, both directions for Kafka's own serializers, and two spellings of any bytes. Never knows:
+records, files, types that need a schema (`record_schemas`).
 Invariant: what `decoder` prints, `encoder` of the same type reads back as the same bytes (a float shows its shortest
 text that does so).
 """
@@ -25,6 +26,12 @@ class DataType(StrEnum):
     DOUBLE = "double"
     HEX = "hex"
     BASE64 = "base64"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+
+
+class NotOfSchema(ValueError):
+    """Bytes or text that a schema does not take."""
 
 
 NAMES_OF_TYPES = ", ".join(DataType)
@@ -42,9 +49,9 @@ def decoder(kind: DataType) -> Convert | None:
     if kind is DataType.TEXT:
         return None
     if kind is DataType.HEX:
-        return _unless_null(lambda data: data.hex().encode())
+        return unless_null(lambda data: data.hex().encode())
     if kind is DataType.BASE64:
-        return _unless_null(b64encode)
+        return unless_null(b64encode)
     form = _WHOLE.get(kind) or _BROKEN[kind]
     show = _float_text if kind is DataType.FLOAT else repr
 
@@ -53,7 +60,7 @@ def decoder(kind: DataType) -> Convert | None:
             raise ValueError(f"is {len(data)} bytes, and a {kind} has {form.size}")
         return show(form.unpack(data)[0]).encode()
 
-    return _unless_null(decode)
+    return unless_null(decode)
 
 
 def encoder(kind: DataType) -> Convert | None:
@@ -61,9 +68,9 @@ def encoder(kind: DataType) -> Convert | None:
     if kind is DataType.TEXT:
         return None
     if kind is DataType.HEX:
-        return _unless_null(lambda text: bytes.fromhex(text.decode()))
+        return unless_null(lambda text: bytes.fromhex(text.decode()))
     if kind is DataType.BASE64:
-        return _unless_null(lambda text: b64decode(text, validate=True))
+        return unless_null(lambda text: b64decode(text, validate=True))
     form: struct.Struct = _WHOLE.get(kind) or _BROKEN[kind]
     read: Callable[[bytes], int | float] = int if kind in _WHOLE else float
 
@@ -73,10 +80,11 @@ def encoder(kind: DataType) -> Convert | None:
         except (ValueError, struct.error, OverflowError):
             raise ValueError(f"has {text.decode(errors='replace')!r}, which is no {kind}") from None
 
-    return _unless_null(encode)
+    return unless_null(encode)
 
 
-def _unless_null(convert: Callable[[bytes], bytes]) -> Convert:
+def unless_null(convert: Callable[[bytes], bytes]) -> Convert:
+    """The same for what may be null, which stays so."""
     return lambda data: None if data is None else convert(data)
 
 

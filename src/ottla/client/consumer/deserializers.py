@@ -70,16 +70,27 @@ class Avro:
     def deserialize(self, topic: str, data: bytes) -> Any:
         from io import BytesIO
 
-        return self._read(BytesIO(data[self._skip :]), self._schema)
+        stream = BytesIO(data)
+        stream.seek(self._skip)
+        content = self._read(stream, self._schema)
+        if stream.tell() != len(data):
+            # Of another schema, or framed: what was read is none of what was written.
+            raise ValueError(f"{len(data) - stream.tell()} bytes are left over")
+        return content
 
 
 class Protobuf:
-    """Messages of one class of `protobuf`."""
+    """Messages of one class of `protobuf`. With `framed`, behind what schema registries put in front."""
 
-    def __init__(self, message: type[Any]) -> None:
+    def __init__(self, message: type[Any], *, framed: bool = False) -> None:
         self._message = message
+        self._framed = framed
 
     def deserialize(self, topic: str, data: bytes) -> Any:
+        if self._framed:
+            from ottla.client.protobuf_messages import behind_place
+
+            data = behind_place(data[5:])
         return self._message.FromString(data)
 
 

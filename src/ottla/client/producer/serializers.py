@@ -75,11 +75,18 @@ class Avro:
 
 
 class Protobuf:
-    """Messages of `protobuf`, which serialize themselves."""
+    """Messages of `protobuf`, which serialize themselves. With `confluent_id`, in the framing of schema registries."""
+
+    def __init__(self, *, confluent_id: int | None = None) -> None:
+        self._prefix = b"" if confluent_id is None else b"\0" + _INTEGER.pack(confluent_id)
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
         serialized: bytes = value.SerializeToString()
-        return serialized
+        if not self._prefix:
+            return serialized
+        from ottla.client.protobuf_messages import write_place
+
+        return self._prefix + write_place(value.DESCRIPTOR) + serialized
 
 
 class Serialization:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ottla.client import protobuf_messages
 from ottla.spark.errors import BadOption, BadRows
 from ottla.spark.formats.decoding import Decoded, decode_each
 from ottla.spark.formats.schemas import struct_ddl
@@ -32,26 +33,11 @@ _TIMESTAMP = "google.protobuf.Timestamp"
 def message_class(descriptors: bytes, name: str) -> Any:
     """The class of a message in what `protoc --descriptor_set_out --include_imports` writes."""
     try:
-        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-        from google.protobuf.message import DecodeError
+        return protobuf_messages.message_class(descriptors, name)
     except ImportError:
         raise BadOption("format=protobuf needs protobuf, on executors too: pip install 'ottla[protobuf]'") from None
-    files = descriptor_pb2.FileDescriptorSet()
-    try:
-        files.ParseFromString(descriptors)
-    except DecodeError:
-        raise BadOption("the schema is no descriptor set: write one with protoc --descriptor_set_out") from None
-    pool = descriptor_pool.DescriptorPool()
-    try:
-        for file in files.file:
-            pool.AddSerializedFile(file.SerializeToString())
-        found = pool.FindMessageTypeByName(name)
-    except KeyError:
-        known = sorted(f"{file.package}.{each.name}".lstrip(".") for file in files.file for each in file.message_type)
-        raise BadOption(f"messageName cannot be {name!r}: the descriptor set has {', '.join(known)}") from None
-    except TypeError as problem:
-        raise BadOption(f"the descriptor set is not complete ({problem}): use protoc --include_imports") from None
-    return message_factory.GetMessageClass(found)
+    except protobuf_messages.BadDescriptors as problem:
+        raise BadOption(f"messageName and schema do not do: {problem}") from None
 
 
 def protobuf_columns(descriptors: bytes, name: str) -> dict[str, str]:
@@ -121,7 +107,7 @@ class ProtobufDecoder:
     def decode(self, values: pa.Array) -> Decoded:
         parse = self._class.FromString
         if self._framed:
-            return decode_each(values, lambda value: _row(parse(_behind_indexes(value))), self._row)
+            return decode_each(values, lambda value: _row(parse(protobuf_messages.behind_place(value))), self._row)
         return decode_each(values, lambda value: _row(parse(value)), self._row)
 
 
@@ -157,25 +143,6 @@ def _value(field: Any, value: Any) -> Any:
     return value
 
 
-def _behind_indexes(value: bytes) -> bytes:
-    """What follows the numbers by which a registry's serializer says which message of a file it is."""
-    count, position = _varint(value, 0)
-    for _ in range(count):
-        _, position = _varint(value, position)
-    return value[position:]
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    shift = number = 0
-    while True:
-        byte = data[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if not byte & 0x80:
-            return number >> 1 ^ -(number & 1), position
-
-
 class ProtobufEncoder:
     """Rows as messages."""
 
@@ -185,7 +152,7 @@ class ProtobufEncoder:
         unknown = [field.name for field in row if field.name not in known]
         if unknown:
             raise BadOption(f"message {name} has no field for column {unknown[0]}: leave it out of the rows")
-        self._before = _indexes(self._class.DESCRIPTOR) if framed else b""
+        self._before = protobuf_messages.write_place(self._class.DESCRIPTOR) if framed else b""
 
     def encode(self, rows: pa.StructArray) -> pa.Array:
         values: list[bytes | None] = []
@@ -248,26 +215,3 @@ def _plain(field: Any) -> Callable[[Any], Any]:
     if kind == "uint64":
         return int
     return lambda value: value
-
-
-def _indexes(message: Any) -> bytes:
-    """Which message of its file this is, as registries' serializers write it."""
-    path: list[int] = []
-    while message is not None:
-        outer = message.containing_type
-        siblings = message.file.message_types_by_name.values() if outer is None else outer.nested_types
-        path.insert(0, [each.name for each in siblings].index(message.name))
-        message = outer
-    if path == [0]:
-        return b"\0"
-    return b"".join(_written(each) for each in (len(path), *path))
-
-
-def _written(number: int) -> bytes:
-    rest = number << 1
-    out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
