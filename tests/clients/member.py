@@ -8,6 +8,7 @@ its group on SIGTERM; kill -9 is a crash.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 import sys
@@ -18,13 +19,17 @@ from typing import Any
 
 HEARTBEAT_MS = 150
 METADATA_MS = 300
-PYTHON_POLL_MS = 2_000
+PYTHON_POLL_MS = 120_000
 """Long, because of a fault of kafka-python 3.0.12: `join_group_async` awaits its join only while `need_rejoin()` says
 so. When a leader joins again because the topic grew, nothing but its old snapshot of the metadata says so, and
 `_perform_assignment` renews that between JoinGroup and SyncGroup. If a poll's time ends between the two, no later poll
 looks at the finished join: the member has no new partitions, sends no heartbeats and never joins again. With polls of
-50 ms that happens to one growing group in six, on Apache Kafka as on ottla; with these to one in thousands."""
+50 ms that happens to one growing group in six, on Apache Kafka as on ottla; these outlast the test that needs them."""
 leave = threading.Event()
+
+
+class Leave(Exception):
+    """Told to leave while a long poll waits."""
 
 
 class Report:
@@ -102,9 +107,15 @@ def kafka_python(bootstrap: str, group: str, topic: str, strategy: str, session_
         heartbeat_interval_ms=HEARTBEAT_MS,
         metadata_max_age_ms=METADATA_MS,
     )
-    consumer.subscribe([topic], listener=Listener())
-    while not leave.is_set():
-        consumer.poll(timeout_ms=PYTHON_POLL_MS)
+
+    def end_poll(*_: object) -> None:
+        raise Leave
+
+    with contextlib.suppress(Leave):
+        signal.signal(signal.SIGTERM, end_poll)
+        consumer.subscribe([topic], listener=Listener())
+        while True:
+            consumer.poll(timeout_ms=PYTHON_POLL_MS)
     consumer.close()
 
 

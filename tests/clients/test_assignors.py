@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -24,9 +25,9 @@ from support.processes import until
 from support.raw import RawConnection
 from support.topics import create_topic
 
-SECONDS = 25.0
+SECONDS = 100.0
 SESSION_MS = 2_500
-LONG_SESSION_MS = 20_000
+LONG_SESSION_MS = 200_000
 """For members that nobody waits for to be given up: a restart may take long on a busy machine."""
 SETTINGS = {
     "group.min.session.timeout.ms": "500",
@@ -106,14 +107,16 @@ class Member:
 
 
 def _java_command(broker: Broker, topic: str, strategy: str, session_ms: int, instance: str | None) -> list[str]:
-    settings = Path(broker.data.parent) / f"{topic}.properties"
-    settings.write_text(f"metadata.max.age.ms={member.METADATA_MS}\nheartbeat.interval.ms={member.HEARTBEAT_MS}\n")
+    # A file of its own: the JVM of another member may be reading that one's.
+    settings = Path(broker.data.parent) / f"{topic}-{uuid.uuid4().hex}.properties"
+    lines = [f"metadata.max.age.ms={member.METADATA_MS}\n"]
     if strategy.startswith("consumer:"):
-        settings.write_text(f"metadata.max.age.ms={member.METADATA_MS}\n")
         own = ["--group-protocol", "consumer", "--group-remote-assignor", strategy.removeprefix("consumer:")]
     else:
+        lines.append(f"heartbeat.interval.ms={member.HEARTBEAT_MS}\n")
         own = ["--assignment-strategy", f"org.apache.kafka.clients.consumer.{JAVA_NAMES[strategy]}",
                "--session-timeout", str(session_ms)]  # fmt: skip
+    settings.write_text("".join(lines))
     named = [] if instance is None else ["--group-instance-id", instance]
     return java.command("VerifiableConsumer", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--group-id",
                         topic, "--command-config", str(settings), *own, *named)  # fmt: skip

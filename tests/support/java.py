@@ -12,6 +12,8 @@ from support.debian import program
 from support.kafka import SCRIPT
 
 TOOLS = "org.apache.kafka.tools"
+SECONDS = 200.0
+"""A JVM takes a second or two to start, and many times that where several start on a busy machine."""
 
 
 class Printed(NamedTuple):
