@@ -120,18 +120,22 @@ class Committer(threading.Thread):
             number = 0
             while True:
                 producer = self._begin()
+                if self._leave.is_set():
+                    return
                 try:
                     while not self._leave.is_set():
                         self._transaction(producer, number)
                         number += 1
-                    return
                 except KafkaException:
                     number += 1  # how it ended is not known; a new producer sees to that it has ended
         except BaseException as failure:
             self.failure = failure
 
     def _begin(self) -> Producer:
-        """A producer; whatever the one before it left open has ended, or readers of committed records would wait."""
+        """A producer; what the one before it has done has ended, to the last marker.
+
+        Only then do readers of committed records see all of it, and of what others wrote after it.
+        """
         deadline = time.monotonic() + FINISH_SECONDS
         producer = Producer(self._settings)
         while True:

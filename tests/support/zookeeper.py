@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from kazoo.client import KazooClient
+from kazoo.retry import KazooRetry
 
 from support.debian import REPOSITORY, program
 from support.processes import free_port, until
@@ -166,8 +167,9 @@ class ZooKeeperEnsemble:
         )
 
     def client(self, chroot: str = "") -> Any:
-        """A client of kazoo's, started."""
-        client = KazooClient(hosts=self.connect + chroot, timeout=10.0)
+        """A client of kazoo's, started; after an outage it is back within a second."""
+        again = KazooRetry(max_tries=-1, max_delay=1.0)
+        client = KazooClient(hosts=self.connect + chroot, timeout=10.0, connection_retry=again)
         client.start(timeout=START_SECONDS)
         return client
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from kazoo.exceptions import KazooException
 
-from support.cluster_processes import HEAL_SECONDS, ClusterProcesses
+from support.cluster_processes import HEAL_SECONDS, HOST, ClusterProcesses
 from support.processes import until
+from support.relays import Relay
 from support.zookeeper import ZooKeeperEnsemble
 
 QUICK = {
@@ -37,14 +38,29 @@ class ZooKeeperCluster(ClusterProcesses):
         self.ensemble = ensemble
         self._chroot = chroot
         self._client: Any = None
+        self._relays: list[Relay] = []
         own = {**QUICK, "zookeeper.connect": ensemble.connect + chroot, **(settings or {})}
         # Whatever else is under test: Kafka 4 has no other way than the quorum.
         super().__init__(directory, nodes, own, links=links, voters=nodes, kind="ottla")
         for node in self.nodes.values():
             for name in OF_THE_QUORUM:
                 del node.settings[name]
+        self._write_settings()
+
+    def _write_settings(self) -> None:
+        for node in self.nodes.values():
             lines = [f"{name}={value}\n" for name, value in node.settings.items()]
             node.folder.joinpath("server.properties").write_text("".join(lines))
+
+    def reach_over_relays(self) -> dict[int, Relay]:
+        """Before the start: each node reaches ZooKeeper, of one server, over a relay of its own."""
+        (server,) = self.ensemble.servers.values()
+        relays = {number: Relay(server.port) for number in self.nodes}
+        for number, node in self.nodes.items():
+            node.settings["zookeeper.connect"] = f"{HOST}:{relays[number].port}{self._chroot}"
+        self._write_settings()
+        self._relays += relays.values()
+        return relays
 
     @property
     def tree(self) -> Any:
@@ -75,3 +91,5 @@ class ZooKeeperCluster(ClusterProcesses):
             self._client.stop()
             self._client.close()
         super()._end()
+        for relay in self._relays:
+            relay.close()

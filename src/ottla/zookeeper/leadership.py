@@ -3,8 +3,8 @@
 Owns: the order of writes, their fence, and what is told when they are stored. Never knows: how one is elected, who
 follows. Invariants: every write checks that `/controller_epoch` is still this office's and that the write before it was
 done (`/ottla/offset`), so of a row of decisions the first that is refused is the last that counts; decisions are told
-in their order, each when all of it is stored; a write whose outcome is not known is sent again until it is; once one is
-refused nothing more is written.
+in their order, each when all of it is stored; a write whose outcome is not known is sent again until it is, for a while
+also when the office has ended; once one is refused nothing more is written.
 """
 
 import asyncio
@@ -24,6 +24,8 @@ from ottla.zookeeper.translation import Operation, Write, Writer, portions
 logger = logging.getLogger("ottla.zookeeper")
 
 AGAIN_SECONDS = 0.05
+SESSIONS_TO_SETTLE = 2
+"""For how many times a session's length the outcome of a write is asked for after the office has ended."""
 PORTION_BYTES = 400_000
 """What one request may hold; ZooKeeper refuses more than a megabyte (jute.maxbuffer)."""
 
@@ -78,6 +80,7 @@ class Leadership:
         self._sending: set[asyncio.Task[None]] = set()
         self._refused = False
         self.ended = False
+        self._gives_up = 0.0
 
     @property
     def epoch(self) -> int:
@@ -111,6 +114,7 @@ class Leadership:
     def end(self) -> None:
         """Another decides from here on; what is on its way may come or not."""
         self.ended = True
+        self._gives_up = asyncio.get_running_loop().time() + SESSIONS_TO_SETTLE * self._session.session_seconds
         self._queue.clear()
         self._pending.clear()
 
@@ -138,13 +142,11 @@ class Leadership:
 
     async def _write(self, mark: Write, operations: list[Operation]) -> None:
         """Until it is stored. Where the connection broke nobody knows whether it is: it is sent again, and the versions
-        tell. Raises Refused, also where the office ended first."""
+        tell; when the office has ended meanwhile, the fence does. Raises Refused."""
         lost: Unreachable | None = None
-        while not (lost and self.ended):
+        while True:
             if lost is not None:
-                await asyncio.sleep(AGAIN_SECONDS)
-                if self._session.state is not Connection.CONNECTED:
-                    continue
+                await self._reach_again(mark, lost)
             try:
                 await self._session.commit([mark, *operations], [self.term.fence])
                 return
@@ -156,7 +158,18 @@ class Leadership:
                     raise
                 if await self._is_set(mark):
                     return
-        raise Refused(f"its office ended before ({lost})", mark.path)
+                if self.ended:
+                    # The write before it, which it waits for, may never come.
+                    raise
+
+    async def _reach_again(self, mark: Write, lost: Unreachable) -> None:
+        """Until ZooKeeper may be reached again. Raises Refused when the office has ended too long ago."""
+        while True:
+            await asyncio.sleep(AGAIN_SECONDS)
+            if self.ended and asyncio.get_running_loop().time() > self._gives_up:
+                raise Refused(f"its office ended before ({lost})", mark.path)
+            if self._session.state is Connection.CONNECTED:
+                return
 
     async def _is_set(self, mark: Write) -> bool:
         try:

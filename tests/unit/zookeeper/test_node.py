@@ -88,6 +88,25 @@ async def test_a_controller_that_was_deposed_unseen_cannot_write(caplog: pytest.
         assert await create(new, "bills") == [0]
 
 
+async def test_a_write_that_was_under_way_when_the_session_ended_is_refused_by_the_fence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with MemoryCluster(session_seconds=60.0) as cluster:
+        old = await cluster.leader()
+        await old.register(old.controller)
+        old.session.suspend()
+        waiting = asyncio.create_task(create(old, "ghost"))
+        cluster.tree.end_session(old.session.identity)
+        new = await cluster.leader(old.node_id)
+        assert not waiting.done()
+        old.session.expire()
+        assert await waiting == [ErrorCode.NOT_CONTROLLER]
+        refusal = "a write of the controller of epoch 1 was refused: BadVersion at /controller_epoch"
+        await eventually(lambda: refusal in caplog.text, "it was sent again, in the new session")
+        assert cluster.tree.children(layout.TOPICS) == []
+        assert new.controller.active
+
+
 async def test_a_controller_learns_from_those_who_have_seen_a_newer_one_that_it_is_none() -> None:
     async with MemoryCluster(1) as cluster:
         leader = await cluster.leader()
