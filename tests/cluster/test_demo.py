@@ -15,7 +15,7 @@ import pytest
 
 from support.processes import until
 
-END_SECONDS = 200
+END_SECONDS = 400
 MIDDLE = "Three consumers share the work"
 QUICK = ("--pace", "0.2", "--rate", "300", "--no-spark")
 
@@ -77,7 +77,7 @@ def test_it_ends_by_itself_where_nobody_watches_and_has_lost_nothing(demo: Demo)
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_one_that_is_interrupted_leaves_no_process_and_no_file(demo: Demo, number: signal.Signals) -> None:
-    until(lambda: MIDDLE in demo.text or demo.process.poll() is not None, "the middle of the play", 120)
+    until(lambda: MIDDLE in demo.text or demo.process.poll() is not None, "the middle of the play", END_SECONDS)
     assert demo.process.poll() is None, demo.text
     nodes = demo.nodes()
     assert len(nodes) == 3

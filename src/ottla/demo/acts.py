@@ -24,7 +24,7 @@ from ottla.errors import ClientError
 PARTITIONS = 3
 _LOOK_SECONDS = 0.05
 _MOST_LINES_QUOTED = 5
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 120.0
 _DESK_TOPICS = tuple(name for name in TOPICS if name != CUSTOMERS)
 
 

@@ -50,6 +50,7 @@ class Till:
         self._rate = rate
         self._clock = clock
         self._open = asyncio.Event()
+        self._putting = asyncio.Lock()
         self._under_way: dict[int, float] = {}
         self._latencies: deque[float] = deque(maxlen=_KEPT_LATENCIES)
         self._producer: ottla.Producer | None = None
@@ -64,8 +65,9 @@ class Till:
     async def pause(self) -> None:
         """Send nothing more; returns when everything that was sent is acknowledged, or has failed."""
         self._open.clear()
-        if self._producer is not None:
-            await self._producer.flush()
+        async with self._putting:  # one that is being handed over is sent
+            if self._producer is not None:
+                await self._producer.flush()
 
     def begin_watch(self) -> None:
         """From here on `longest_wait` counts anew."""
@@ -98,6 +100,14 @@ class Till:
         ahead = event.timestamp - self._clock.now_ms()
         if ahead > 0:
             await asyncio.sleep(ahead / 1000)
+        while True:
+            await self._open.wait()
+            async with self._putting:
+                if self._open.is_set():
+                    await self._put(event)
+                    return
+
+    async def _put(self, event: Event) -> None:
         assert self._producer is not None
         loop = asyncio.get_running_loop()
         begun = loop.time()

@@ -23,8 +23,8 @@ def events() -> Iterator[Event]:
 
 
 @asynccontextmanager
-async def open_till(bootstrap: str, told: Iterator[Event]) -> AsyncIterator[Till]:
-    till = Till(told, bootstrap, 500.0, RealClock())
+async def open_till(bootstrap: str, told: Iterator[Event], rate: float = 500.0) -> AsyncIterator[Till]:
+    till = Till(told, bootstrap, rate, RealClock())
     task = asyncio.create_task(till.run())
     till.open()
     try:
@@ -52,6 +52,18 @@ async def test_what_is_acknowledged_is_in_the_topic_and_a_paused_till_sends_noth
             assert till.overdue(float("inf")) == 0
             assert compare(till.acknowledged, await read_everything([TOPIC], broker.bootstrap)).whole
             assert 0 < till.waits().half <= till.waits().nearly_all <= till.waits().longest <= till.longest_wait
+
+
+async def test_a_till_that_is_behind_its_rate_sends_nothing_either_once_it_is_paused() -> None:
+    with ottla.testing.broker() as broker:
+        broker.create_topic(TOPIC)
+        async with open_till(broker.bootstrap, events(), rate=1e9) as till:
+            await until(lambda: till.acknowledged.total() >= 50)
+            await till.pause()
+            sent = till.sent
+            found = await read_everything([TOPIC], broker.bootstrap)
+            assert till.sent == sent == till.acknowledged.total()
+            assert compare(till.acknowledged, found).whole
 
 
 async def test_events_that_are_refused_are_failures_and_not_acknowledged() -> None:
