@@ -5,7 +5,7 @@ sessions end seen and unseen, operators remove the controller, while topics are 
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from random import Random
 from typing import TypeVar
 
@@ -21,8 +21,9 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.zookeeper import layout
+from ottla.zookeeper.node import OFFSETS_IN_EPOCH
 from ottla.zookeeper.ports import Connection
-from ottla.zookeeper.translation import read_tree
+from ottla.zookeeper.translation import Operation, Write, read_tree
 from support.clusters import CLUSTER, creation, new_topic
 from support.zookeeper_nodes import Member, MemoryCluster, eventually
 
@@ -131,6 +132,25 @@ class Life:
             return None
 
 
+def past_the_fence(writes: Sequence[Sequence[Operation]]) -> list[str]:
+    """Decisions that came into the tree when a newer controller had been elected, late, or twice.
+
+    What they leave there may look like another program's work, which the newer one takes in: only the order of the
+    writes tells. Each carries its offset, and each controller counts from a place of its own.
+    """
+    found: list[str] = []
+    epoch, last = 0, 0
+    for operation in (each for transaction in writes for each in transaction if isinstance(each, Write)):
+        if operation.path == layout.CONTROLLER_EPOCH:
+            epoch = int(operation.data)
+        elif operation.path == layout.LAST_OFFSET:
+            offset = int(operation.data)
+            if offset // OFFSETS_IN_EPOCH != epoch or offset <= last:
+                found.append(f"offset {offset} after {last} in epoch {epoch}")
+            last = offset
+    return found
+
+
 def said(image: ClusterImage) -> object:
     return image._replace(offset=0, epoch=0)
 
@@ -160,6 +180,7 @@ async def test_what_was_acknowledged_is_in_the_tree_and_every_node_sees_the_tree
             )
 
         await eventually(settled, "one controller, and one image for all", 60.0)
+        assert past_the_fence(cluster.tree.writes) == []
         image = next(iter(cluster.members.values())).loader.image
         assert life.there <= set(image.topics)
         assert not life.gone & set(image.topics)
