@@ -37,6 +37,7 @@ RATIOS = (
     Ratio("batch read to one row, values of 100 B to 1 KiB, rows/s", "read_mixed_ottla", "read_mixed_kafka", 3.0),
     Ratio("… values of 100 B", "read_small_ottla", "read_small_kafka", 3.0),
     Ratio("… values of 1 KiB", "read_large_ottla", "read_large_kafka", 3.0),
+    Ratio("… 100 B to 1 KiB, offsets and times only (ottla by schema())", "read_times_ottla", "read_times_kafka", 3.0),
     Ratio("batch write, rows/s", "write_ottla", "write_kafka", 1.0),
     Ratio("stream write at least once, rows/s", "stream_at-least-once", "stream_kafka", 1.0),
     Ratio("stream write exactly once, rows/s", "stream_exactly-once", "stream_kafka", 0.7),

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.spark.batch_reader import BatchReader, RangePartition
-from ottla.spark.columns import Gathering
+from ottla.spark.columns import Gathering, record_columns
 from ottla.spark.errors import BadOption, DataLoss
 from ottla.spark.options import SourceOptions, parse_source
 from ottla.spark.plan import Range
@@ -34,7 +34,7 @@ def streamed(broker: Broker, topic: str, **given: str) -> SourceOptions:
 
 
 def reading(chosen: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch]:
-    return read_range(chosen, wanted, Gathering(wanted.partition, False))
+    return read_range(chosen, wanted, Gathering(wanted.partition, record_columns(False)))
 
 
 def offsets_in(chosen: SourceOptions, wanted: Range) -> list[int]:
@@ -76,7 +76,7 @@ def test_every_offset_is_read_once_however_work_is_cut(broker: Broker) -> None:
 
 
 def test_times_find_the_first_record_that_late(broker: Broker) -> None:
-    create_topic(broker, "times", 1)
+    create_topic(broker, "times", 1, {"retention.ms": "-1"})  # the records are from 1970
     fill(broker, "times", [Rec(b"x", timestamp=1000 + each) for each in range(20)])
     given = {"startingTimestamp": "1005", "endingTimestamp": "1010"}
     assert read_all(options(broker, "times", **given)) == [(0, offset) for offset in range(5, 10)]

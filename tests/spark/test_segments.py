@@ -13,7 +13,7 @@ from ottla.records.control import EndTransaction, build_control
 from ottla.records.header import CorruptBatch
 from ottla.records.record import Record
 from ottla.spark import segments
-from ottla.spark.columns import Gathering
+from ottla.spark.columns import Gathering, record_columns
 from ottla.spark.errors import BadOption
 from ottla.spark.options import SourceOptions, parse_source
 from ottla.spark.plan import Range
@@ -62,7 +62,7 @@ def read(chosen: SourceOptions) -> list[int]:
 
 
 def offsets(chosen: SourceOptions, wanted: Range) -> list[int]:
-    parts = segments.read_segments(chosen, wanted, Gathering(PARTITION, False))
+    parts = segments.read_segments(chosen, wanted, Gathering(PARTITION, record_columns(False)))
     return [each for part in parts for each in part.column("offset").to_pylist()]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -14,10 +15,10 @@ from pyspark.sql.types import BinaryType, LongType, StructType
 from ottla.base.vocabulary import TopicPartition
 from ottla.spark import tables
 from ottla.spark.batch_reader import BatchReader, FilteringReader, RangePartition
-from ottla.spark.columns import Gathering
 from ottla.spark.errors import BadOption
 from ottla.spark.formats.rows import shape_of
 from ottla.spark.options import parse_source
+from ottla.spark.pipelines.workers import patiently
 from support.batches import Rec
 from support.brokers import Broker
 from support.processes import OttlaProcess
@@ -25,6 +26,7 @@ from support.topics import create_topic, fill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 def options(broker: Broker, topic: str, **given: str) -> dict[str, str]:
@@ -101,8 +103,8 @@ def test_a_table_equals_a_dictionary_that_was_told_every_change(monkeypatch: pyt
             offsets.append(offset)
         columns = {"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())}
         batches.append(pa.RecordBatch.from_pydict(columns | {"offset": pa.array(offsets, pa.int64())}))
-    gathering = Gathering(TopicPartition("t", 0), False)
-    found = [row for batch in tables.read_table(lambda _: iter(batches), gathering) for row in batch.to_pylist()]
+    rows_of = tables.read_table(lambda _: iter(batches), TopicPartition("t", 0), ["key", "value", "offset"])
+    found = [row for batch in rows_of for row in batch.to_pylist()]
     assert {row["key"]: (row["offset"], row["value"]) for row in found} == {
         key: entry for key, entry in told.items() if entry[1] is not None
     }
@@ -136,7 +138,17 @@ def test_a_stream_joined_to_a_table_sees_it_as_it_is_at_each_batch(
         subscribe=topic, startingOffsets="earliest", **{"bootstrap.servers": given["bootstrap.servers"]}
     )
     joined = orders.load().select("key", "offset").join(names, "key").select("offset", "name")
-    query = joined.writeStream.format("memory").queryName("joined").option("checkpointLocation", str(tmp_path)).start()
+    places = count()
+
+    def begin() -> StreamingQuery:
+        """The query, with its source at work."""
+        name = f"joined_{next(places)}"
+        writer = joined.writeStream.format("memory").queryName(name)
+        started = writer.option("checkpointLocation", str(tmp_path / name)).start()
+        started.processAllAvailable()
+        return started
+
+    query = patiently(begin)
     try:
         for name in (b"Ada", b"Grace"):
             fill(broker, f"{topic}-names", [Rec(b'{"name": "%s"}' % name, b"k")])
@@ -144,4 +156,4 @@ def test_a_stream_joined_to_a_table_sees_it_as_it_is_at_each_batch(
             query.processAllAvailable()
     finally:
         query.stop()
-    assert sorted(tuple(row) for row in spark.table("joined").collect()) == [(0, "Ada"), (1, "Grace")]
+    assert sorted(tuple(row) for row in spark.table(query.name).collect()) == [(0, "Ada"), (1, "Grace")]

@@ -19,7 +19,7 @@ from ottla.spark.plan import Range, cut, ranges_between
 from ottla.spark.positions import BEGINNING, END, Offsets
 from ottla.spark.reading import read_range
 from ottla.spark.survey import Survey
-from ottla.spark.tables import read_table
+from ottla.spark.tables import Source, read_table
 
 
 class RangePartition(InputPartition):
@@ -32,8 +32,10 @@ class RangePartition(InputPartition):
 class BatchReader(DataSourceReader):
     """See the module."""
 
-    def __init__(self, options: SourceOptions, shape: RowShape | None = None) -> None:
+    def __init__(self, options: SourceOptions, shape: RowShape | None = None, columns: Sequence[str] = ()) -> None:
+        """Rows are these columns of a record (without any: all), or what a shape makes of all of them."""
         self._options = options
+        self._columns = list(columns or record_columns(options.include_headers))
         self._shape = shape
         self._narrowing = Narrowing()
 
@@ -52,14 +54,12 @@ class BatchReader(DataSourceReader):
             return iter(())
         options, wanted = self._options, partition.wanted
         read = segments.read_segments if options.path else read_range
-        gathering = Gathering(wanted.partition, options.include_headers)
         if options.table:
             wanted = wanted if options.path else self._as_it_is(wanted.partition)
-            records = (
-                read_table(lambda gatherer: read(options, wanted, gatherer), gathering) if wanted.size else iter(())
-            )
+            source: Source = lambda gathering: read(options, wanted, gathering)  # noqa: E731 — read twice
+            records = read_table(source, wanted.partition, self._columns) if wanted.size else iter(())
         else:
-            records = read(options, wanted, gathering)
+            records = read(options, wanted, Gathering(wanted.partition, self._columns))
         return each_in_one_sentence(records if self._shape is None else self._shape.rows(records))
 
     def _from_cluster(self) -> tuple[Offsets, Offsets]:
@@ -96,7 +96,7 @@ class FilteringReader(BatchReader):
     """Reads less where the query asks for less. Spark refuses such a reader in sessions that do not push filters."""
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 — Spark's name
-        names = self._shape.record if self._shape else {name: name for name in record_columns(True)}
+        names = self._shape.record if self._shape else {name: name for name in self._columns}
         if self._options.table:  # what is last is not known before everything is read
             names = {column: name for column, name in names.items() if name in ("topic", "partition")}
         self._narrowing, left = narrow(filters, names)

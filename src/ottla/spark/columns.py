@@ -4,6 +4,7 @@ Owns: the schema, and turning a reader's columns into it. Never knows: where byt
 Invariant: nothing is done row by row.
 """
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -27,8 +28,8 @@ _HEADERS = pa.list_(pa.field("element", pa.struct(_HEADER)))
 
 AT_ONCE = Most(64 * 1024, 8 * 1024 * 1024)
 """What one batch for Spark has at least, where there is enough, and exceeds by one batch of records at most."""
-_READ = ("key", "value", "partition", "offset", "timestamp", "timestamp_type")
-_NAMES = list(_TYPES)
+_READER_NAMES = {"timestampType": "timestamp_type"}
+"""Columns that the codec calls otherwise."""
 
 
 def record_columns(include_headers: bool) -> dict[str, str]:
@@ -54,22 +55,29 @@ def is_enough(reader: ColumnReader) -> bool:
 
 
 class Gathering:
-    """Records of one partition on their way to Spark."""
+    """Records of one partition on their way to Spark, as these columns: what is not among them is not even copied."""
 
-    def __init__(self, partition: TopicPartition, include_headers: bool) -> None:
-        self._partition = partition
-        self.reader = ColumnReader((*_READ, "headers") if include_headers else _READ, unit="us", most=AT_ONCE)
+    def __init__(self, partition: TopicPartition, columns: Iterable[str]) -> None:
+        self._topic = pa.scalar(partition.topic, pa.string())
+        self._columns = list(columns)
+        read = {_READER_NAMES.get(name, name) for name in self._columns if name != "topic"}
+        self.reader = ColumnReader(sorted(read or {"offset"}), unit="us", most=AT_ONCE)
 
     @property
     def enough(self) -> bool:
         return is_enough(self.reader)
 
     def take(self) -> pa.RecordBatch:
-        key, value, partition, offset, timestamp, kind, *headers = self.reader.finish().columns
-        topic = pa.repeat(pa.scalar(self._partition.topic, pa.string()), len(offset))
-        columns: list[Any] = [key, value, topic, partition, offset, timestamp, kind.cast(pa.int32())]
-        columns += [_none_for_empty(lists) for lists in headers]
-        return pa.RecordBatch.from_arrays(columns, names=_NAMES[: len(columns)])
+        found = self.reader.finish()
+        return pa.RecordBatch.from_arrays([self._column(name, found) for name in self._columns], names=self._columns)
+
+    def _column(self, name: str, found: pa.RecordBatch) -> Any:
+        if name == "topic":
+            return pa.repeat(self._topic, found.num_rows)
+        column = found.column(_READER_NAMES.get(name, name))
+        if name == "timestampType":
+            return column.cast(pa.int32())
+        return _none_for_empty(column) if name == "headers" else column
 
 
 def _none_for_empty(lists: pa.Array) -> pa.Array:

@@ -47,12 +47,12 @@ class OttlaDataSource(DataSource):
     def reader(self, schema: StructType) -> BatchReader:
         options = parse_source(self.options, streaming=False)
         kind = FilteringReader if _PUSHING in sys.modules else BatchReader
-        return kind(options, _shape(options, schema))
+        return kind(options, *_rows(options, schema))
 
     @in_one_sentence
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 — Spark's name
         options = parse_source(self.options, streaming=True)
-        return StreamReader(options, _shape(options, schema))
+        return StreamReader(options, *_rows(options, schema))
 
     @in_one_sentence
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
@@ -74,9 +74,18 @@ class OttlaDataSource(DataSource):
         return options
 
 
-def _shape(options: SourceOptions, schema: StructType) -> RowShape | None:
+def _rows(options: SourceOptions, schema: StructType) -> tuple[RowShape | None, list[str]]:
+    """What is made of records, and which of their columns are chosen where they stay as they are."""
     if options.form is not None:
-        return shape_of(options.form, schema, options.include_headers)
-    if schema.names != list(record_columns(options.include_headers)):
-        raise BadOption("a reader's own schema() is for typed values: say what they are with the option format")
-    return None
+        return shape_of(options.form, schema, options.include_headers), []
+    known = record_columns(True)
+    for field in schema.fields:
+        kind = field.dataType.simpleString()
+        if field.name not in known:
+            raise BadOption(
+                f"a record has no column {field.name}: its columns are {', '.join(known)}; "
+                "for the fields of typed values say what they are with the option format"
+            )
+        if kind != known[field.name]:
+            raise BadOption(f"column {field.name} is {kind}: allowed is {known[field.name]}")
+    return None, schema.names

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ottla.spark.batch_reader import RangePartition
-from ottla.spark.columns import Gathering
+from ottla.spark.columns import Gathering, record_columns
 from ottla.spark.errors import each_in_one_sentence, in_one_sentence
 from ottla.spark.formats.rows import RowShape
 from ottla.spark.options import SourceOptions
@@ -36,8 +36,9 @@ Checkpoint = dict[str, dict[str, int]]
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """See the module. The driver keeps one for as long as a query runs; tasks get a copy of the options only."""
 
-    def __init__(self, options: SourceOptions, shape: RowShape | None = None) -> None:
+    def __init__(self, options: SourceOptions, shape: RowShape | None = None, columns: Sequence[str] = ()) -> None:
         self._options = options
+        self._columns = list(columns or record_columns(options.include_headers))
         self._shape = shape
         self._survey: Survey | None = None
         self._target: Offsets | None = None
@@ -47,7 +48,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_trigger: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_shape": self._shape, "_survey": None}
+        return {"_options": self._options, "_columns": self._columns, "_shape": self._shape, "_survey": None}
 
     # --- on the driver ------------------------------------------------------------------------------------------------
 
@@ -141,6 +142,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
-        gathering = Gathering(partition.wanted.partition, self._options.include_headers)
+        gathering = Gathering(partition.wanted.partition, self._columns)
         records = read_range(self._options, partition.wanted, gathering)
         return each_in_one_sentence(records if self._shape is None else self._shape.rows(records))

@@ -6,11 +6,12 @@ so memory holds the partition's keys and one batch, never its values. Records wi
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.base.vocabulary import TopicPartition
 from ottla.records.columns import ColumnReader
 from ottla.spark.columns import AT_ONCE, Gatherer, Gathering, is_enough
 
@@ -33,17 +34,17 @@ class KeyGathering:
         return self.reader.finish()
 
 
-def read_table(source: Source, gathering: Gathering) -> Iterator[pa.RecordBatch]:
+def read_table(source: Source, partition: TopicPartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The rows of the table, of a source that gives the same records each time it is asked."""
     last = last_offsets(source(KeyGathering()))
-    for batch in source(gathering):
+    for batch in source(Gathering(partition, list(dict.fromkeys([*columns, "offset", "value"])))):
         offsets = batch.column("offset")
         first = bisect_left(last, offsets[0].as_py(), key=_number)
         end = bisect_right(last, offsets[len(offsets) - 1].as_py(), key=_number)
         kept = pc.is_in(offsets, value_set=last[first:end])
         rows = batch.filter(pc.and_(kept, batch.column("value").is_valid()))
         if rows.num_rows:
-            yield rows
+            yield rows.select(columns)
 
 
 def last_offsets(batches: Iterator[pa.RecordBatch]) -> pa.Array:
