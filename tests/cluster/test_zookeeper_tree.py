@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from ottla.zookeeper import layout
 from ottla.zookeeper.leadership import Leadership, Term
 from ottla.zookeeper.session import Session, SessionSettings
 from ottla.zookeeper.translation import Write, Writer
-from support.processes import free_port, until
+from support.processes import OttlaProcess, free_port, until
 from support.zookeeper import ZooKeeperEnsemble
 from support.zookeeper_clusters import ZooKeeperCluster
 
@@ -97,6 +98,31 @@ def test_a_node_that_cannot_join_says_why_in_one_sentence(
     assert "holds data of cluster AAAAAAAAAAAAAAAAAAAAAA" in said
     said = complaint(tmp_path / "both", zookeeper_connect=zookeeper.connect, process_roles="broker,controller")
     assert "process.roles" in said
+
+
+def test_brokers_without_a_number_get_one_from_zookeeper_and_keep_it(
+    tmp_path: Path, zookeeper: ZooKeeperEnsemble
+) -> None:
+    place = f"{zookeeper.connect}/numbers"
+    settings = {"zookeeper.connect": place, "zookeeper.connection.timeout.ms": "20000"}
+    with (
+        OttlaProcess(tmp_path / "first", settings) as first,
+        OttlaProcess(tmp_path / "second", {**settings, "broker.id": "-1", "reserved.broker.max.id": "5000"}) as second,
+        closing(zookeeper.client("/numbers")) as tree,
+    ):
+        assert "(node 1001, " in first.announcement
+        assert "(node 5002, " in second.announcement
+        assert sorted(tree.get_children("/brokers/ids")) == ["1001", "5002"]
+        first.restart()
+        assert "(node 1001, " in first.announcement
+        assert sorted(tree.get_children("/brokers/ids")) == ["1001", "5002"]
+        assert tree.get("/brokers/seqid")[1].version == 2
+        tree.stop()
+    assert "node.id=1001\n" in (tmp_path / "first" / "meta.properties").read_text()
+    said = complaint(tmp_path / "high", zookeeper_connect=place, broker_id="1001")
+    assert "broker.id=1001 is above reserved.broker.max.id=1000" in said
+    said = complaint(tmp_path / "none", zookeeper_connect=place, broker_id_generation_enable="false")
+    assert "set broker.id" in said
 
 
 async def test_a_deposed_controllers_write_is_refused_by_the_ensemble(

@@ -137,6 +137,7 @@ class Assembly:
         assert session is not None, "connect comes first"
         coordinated = open_zookeeper(session, self._platform, self.values, self.addresses.controllers[0], self.store)
         self.cluster_id = coordinated.loader.image.cluster_id
+        self.values, self.node_id = coordinated.values, coordinated.node.node_id
         self._loader, self._controller, self._quorum = coordinated.loader, coordinated.controller, coordinated.node
         self._coordinated = coordinated
         self.server = self._serve(coordinated.controller, coordinated.node)

@@ -7,11 +7,13 @@ of any client's.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ottla.base.errors import ErrorCode
+from ottla.base.ports import Disk
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
 from ottla.broker.broker import Broker, Platform
@@ -33,7 +35,15 @@ from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerH
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from ottla.zookeeper.layout import CLUSTER_ID, BadZnode, Move, Presence, cluster_id_znode, read_cluster_id
+from ottla.zookeeper.layout import (
+    BROKER_SEQUENCE,
+    CLUSTER_ID,
+    BadZnode,
+    Move,
+    Presence,
+    cluster_id_znode,
+    read_cluster_id,
+)
 from ottla.zookeeper.node import Identity, Place, ZooKeeperNode
 from ottla.zookeeper.ports import Refused, Unreachable
 from ottla.zookeeper.presence import BrokerPresence, Duplicate
@@ -50,6 +60,8 @@ TIMEOUT_MS = 60_000
 class Coordinated(NamedTuple):
     """The parts of a node that ZooKeeper coordinates."""
 
+    values: BrokerValues
+    """With the node's number, which may come from ZooKeeper."""
     node: ZooKeeperNode
     loader: ImageLoader
     controller: Controller
@@ -91,13 +103,14 @@ async def connect(platform: Platform, values: BrokerValues) -> Session:
 def open_zookeeper(
     session: Session, platform: Platform, values: BrokerValues, address: Address, store: LogStore
 ) -> Coordinated:
-    """Agree on the cluster's id and claim the directories for it. Blocking.
+    """Agree on the node's number and the cluster's id, and claim the directories for them. Blocking.
 
     Raises StartFailure and what claiming the directories raises.
     """
     loop, world, threads, links = platform
-    node_id = values.integer("node.id")
     try:
+        values = _numbered(values, session, world.disk)
+        node_id = values.integer("node.id")
         own = read_directory_properties(world.disk, store.directories[0].path)
         wanted = identity_text(world.random.identity()) if own is None else own.cluster_id
         cluster_id = read_cluster_id(session.agree(CLUSTER_ID, cluster_id_znode(wanted)))
@@ -118,7 +131,34 @@ def open_zookeeper(
         ControllerOrders(controller),
     )
     controller.lives_are_watched(node.is_present, node.may_judge)
-    return Coordinated(node, loader, controller, BrokerPresence(session, node_id, world.clock))
+    return Coordinated(values, node, loader, controller, BrokerPresence(session, node_id, world.clock))
+
+
+def _numbered(values: BrokerValues, session: Session, disk: Disk) -> BrokerValues:
+    """The settings with a number: their own, else that of the data directories, else the next of ZooKeeper's.
+
+    Raises StartFailure, Unreachable, BadProperties.
+    """
+    highest = values.integer("reserved.broker.max.id")
+    generates = values.boolean("broker.id.generation.enable")
+    if values.is_numbered:
+        if generates and values.integer("node.id") > highest:
+            raise StartFailure(
+                f"broker.id={values.integer('node.id')} is above reserved.broker.max.id={highest}, where ZooKeeper "
+                "gives numbers; choose a lower one, raise the bound, or set broker.id.generation.enable=false."
+            )
+        return values
+    for directory in values.listing("log.dirs"):
+        # What cannot be read says so when it is claimed.
+        with contextlib.suppress(OSError):
+            own = read_directory_properties(disk, directory)
+            if own is not None:
+                return values.numbered(own.node_id)
+    if not generates:
+        raise StartFailure("this broker has no number and broker.id.generation.enable=false; set broker.id.")
+    number = highest + session.count_up(BROKER_SEQUENCE)
+    logger.info("ZooKeeper has made this broker number %d", number)
+    return values.numbered(number)
 
 
 class SessionChannel(ControllerChannel):

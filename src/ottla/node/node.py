@@ -95,7 +95,6 @@ class Node:
         self._started = started
         self._as_json = as_json
         self.world = World(RealDisk(), RealClock(), RealRandom(), boot_id())
-        self.node_id = values.integer("node.id")
         self._ending: asyncio.Event | None = None
         self._failure: str | None = None
         self._watching: Watching | None = None
@@ -197,7 +196,7 @@ class Node:
         gc.set_threshold(10_000, 20, 100)
         if not COMPILED:
             logger.info("the compiled record codec is not installed: its Python twin serves")
-        self._tell([address for address, _ in listeners], assembly.cluster_id)
+        self._tell([address for address, _ in listeners], assembly)
         warming = None
         if assembly.broker is not None:
             warming = asyncio.get_running_loop().create_task(assembly.broker.dispatcher.warm_up())
@@ -250,7 +249,7 @@ class Node:
     def _asked(self, name: str) -> int:
         return self.values.integer(name) if self.values.own_text(name) is not None else -1
 
-    def _tell(self, addresses: list[Address], cluster_id: str) -> None:
+    def _tell(self, addresses: list[Address], assembly: Assembly) -> None:
         seconds = self.world.clock.monotonic() - self._started
         directories = list(self.values.listing("log.dirs"))
         if self._as_json:
@@ -259,8 +258,8 @@ class Node:
                 "version": ottla.__version__,
                 "address": str(addresses[0]),
                 "listeners": {each.name: str(each) for each in addresses},
-                "node_id": self.node_id,
-                "cluster_id": cluster_id,
+                "node_id": assembly.node_id,
+                "cluster_id": assembly.cluster_id,
                 "data": directories,
                 "metrics": None if self._metrics is None else str(self._metrics),
                 "seconds": round(seconds, 3),
@@ -270,7 +269,8 @@ class Node:
         metrics = "" if self._metrics is None else f", metrics on {self._metrics}"
         print(
             f"ottla {ottla.__version__} is ready on {addresses[0]} "
-            f"(node {self.node_id}, cluster {cluster_id}, data in {', '.join(directories)}{metrics}, {seconds:.2f} s)",
+            f"(node {assembly.node_id}, cluster {assembly.cluster_id}, data in {', '.join(directories)}{metrics}, "
+            f"{seconds:.2f} s)",
             flush=True,
         )
 

@@ -19,6 +19,7 @@ CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
 BROKER_IDS = "/brokers/ids"
+BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 CONFIG = "/config"
 CONFIG_CHANGES = "/config/changes"
@@ -53,7 +54,7 @@ PERSISTENT = (
     "/config/clients",
     "/config/ips",
     DELETE_TOPICS,
-    "/brokers/seqid",
+    BROKER_SEQUENCE,
     IN_SYNC_CHANGES,
     "/log_dir_event_notification",
     REGISTRATIONS,

@@ -92,6 +92,10 @@ class ZooKeeperNode:
     # --- how it stands -----------------------------------------------------------------------------------------------
 
     @property
+    def node_id(self) -> int:
+        return self._identity.node_id
+
+    @property
     def leader(self) -> tuple[int, int]:
         """The controller's id and its epoch; -1 when nobody is known."""
         return (-1 if self._chosen is None else self._chosen.broker_id), self.epoch

@@ -164,6 +164,16 @@ class Session:
             raise Unreachable(f"ZooKeeper at {self.settings.servers} refused this node: {_why(problem)}.") from None
         return data
 
+    def count_up(self, path: str) -> int:
+        """How often this was asked of a znode, by anybody: its version tells. Blocking. Raises Unreachable."""
+        from kazoo.exceptions import KazooException
+
+        try:
+            self._client.ensure_path(path)
+            return int(self._client.set(path, b"").version)
+        except KazooException as problem:
+            raise Unreachable(f"ZooKeeper at {self.settings.servers} refused this node: {_why(problem)}.") from None
+
     def close(self) -> None:
         """End the session, and with it this node's ephemeral znodes. Blocking, but not for long."""
         self._closed = True

@@ -56,7 +56,7 @@ def test_the_tables_hold_all_of_kafka_and_our_own() -> None:
     ]
     # 360 in KafkaConfig of 4.3, 3 more that can only be set dynamically, and what 3.x had for ZooKeeper
     of_zookeeper = [setting for setting in ZOOKEEPER_SETTINGS if not setting.name.startswith("ottla.")]
-    assert len(of_zookeeper) == 20
+    assert len(of_zookeeper) == 22
     assert len(BROKER_SETTINGS) - len(ours) - len(of_zookeeper) == 363
     assert (len(TOPIC_SETTINGS), len(GROUP_SETTINGS), len(CLIENT_METRICS_SETTINGS)) == (34, 17, 3)
 

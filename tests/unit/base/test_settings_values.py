@@ -88,6 +88,18 @@ def test_either_name_of_the_nodes_number_sets_both() -> None:
     assert BrokerValues({"node.id": "4"}).integer("broker.id") == 4
 
 
+def test_a_number_can_come_later() -> None:
+    for static in ({}, {"broker.id": "-1"}):
+        values = BrokerValues(static, {"log.cleaner.threads": "2"})
+        assert not values.is_numbered
+        later = values.numbered(1001)
+        assert later.is_numbered
+        assert later.integer("node.id") == later.integer("broker.id") == 1001
+        assert later.integer("log.cleaner.threads") == 2
+    assert BrokerValues({"node.id": "0"}).is_numbered
+    assert BrokerValues({"broker.id": "1"}).is_numbered
+
+
 def test_what_is_not_set_follows_what_it_depends_on() -> None:
     values = BrokerValues({"log.dir": "/a", "listeners": "PLAINTEXT://:1,CONTROLLER://:2"})
     assert values.listing("log.dirs") == ("/a",)

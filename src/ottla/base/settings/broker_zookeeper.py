@@ -28,6 +28,12 @@ ZOOKEEPER_SETTINGS: tuple[Setting, ...] = (
             check=Range(1), hidden=True),
     Setting("zookeeper.max.in.flight.requests", INT, "10",
             "How many requests to ZooKeeper may be under way at a time.", check=Range(1), hidden=True),
+    Setting("broker.id.generation.enable", BOOLEAN, "true",
+            "Whether a broker without `broker.id` gets a number from ZooKeeper at its first start, above "
+            "`reserved.broker.max.id`; its data directories keep it.", hidden=True),
+    Setting("reserved.broker.max.id", INT, "1000",
+            "The highest number that settings files may give while others are taken from ZooKeeper.",
+            check=Range(0), hidden=True),
     Setting("zookeeper.set.acl", BOOLEAN, "false",
             "Whether only brokers that prove the same name may change the znodes this one creates.", hidden=True),
     Setting("control.plane.listener.name", STRING, None,

@@ -12,6 +12,7 @@ from ottla.base.settings.broker import BROKER_SETTINGS, replaced_by
 from ottla.base.settings.kinds import Value, parse
 from ottla.base.settings.topic import BROKER_NAME_OF_TOPIC, TOPIC_SETTINGS
 
+NO_ID = "-1"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 _MINUTE = 60_000
@@ -45,6 +46,16 @@ class BrokerValues:
     def with_dynamic(self, dynamic: Mapping[str, str], dynamic_default: Mapping[str, str]) -> "BrokerValues":
         """The same broker after a change of its dynamic settings."""
         return BrokerValues(self.static, dynamic, dynamic_default)
+
+    def numbered(self, node_id: int) -> "BrokerValues":
+        """The same broker once it has a number."""
+        both = {"node.id": str(node_id), "broker.id": str(node_id)}
+        return BrokerValues({**self.static, **both}, self.dynamic, self.dynamic_default)
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether somebody has given this broker its number."""
+        return any(self.static.get(name, NO_ID).strip() != NO_ID for name in ("node.id", "broker.id"))
 
     def own_text(self, name: str) -> str | None:
         """What somebody has set under exactly this name."""
@@ -152,9 +163,9 @@ def _laid_over(weaker: Mapping[str, str], stronger: Mapping[str, str]) -> dict[s
 
 
 def _with_both_ids(static: Mapping[str, str]) -> Mapping[str, str]:
-    """Each of the two names of the node's number stands for the other where only one is given."""
+    """Each of the two names of the node's number stands for the other where only one is given; -1 is none."""
     if "node.id" in static and "broker.id" not in static:
         return {**static, "broker.id": static["node.id"]}
-    if "broker.id" in static and "node.id" not in static:
+    if static.get("broker.id", NO_ID).strip() != NO_ID and "node.id" not in static:
         return {**static, "node.id": static["broker.id"]}
     return dict(static)
