@@ -15,7 +15,7 @@ from support.batches import Rec, batch, read_batches
 from support.processes import until
 from support.raw import RawConnection
 
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 class Bystander:
@@ -61,7 +61,7 @@ class Bystander:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._leave.set()
-        self._thread.join(SECONDS * 3)
+        self._thread.join(3 * SECONDS)
         self._connection.close()
         if kind is None:
             self._check()
@@ -73,7 +73,7 @@ def create_topic(
 ) -> None:
     configs = [{"name": name, "value": value} for name, value in (settings or {}).items()]
     wanted = {"name": topic, "num_partitions": partitions, "replication_factor": 1, "configs": configs}
-    answer = connection.ask("create_topics", 5, topics=[wanted], timeout=SECONDS * 1000)
+    answer = connection.ask("create_topics", 5, topics=[wanted], timeout=10_000)
     assert [each["error_code"] for each in answer["topics"]] == ["none"], answer
 
 

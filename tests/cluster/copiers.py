@@ -7,8 +7,9 @@ import sys
 import threading
 
 from cluster import copying
+from support.processes import until
 
-FINISH_SECONDS = 45.0
+FINISH_SECONDS = 120.0
 
 
 class Copier:
@@ -45,5 +46,8 @@ class Copier:
 
     def __exit__(self, *_: object) -> None:
         self._leave.set()
-        self.kill()
-        self._thread.join(FINISH_SECONDS)
+        until(self._ended, "the copier ends", FINISH_SECONDS)
+
+    def _ended(self) -> bool:
+        self.kill()  # again and again: the thread may just be starting another
+        return not self._thread.is_alive()

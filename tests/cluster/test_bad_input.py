@@ -23,7 +23,7 @@ from support.raw import ConnectionClosed, RawConnection
 
 SEED = int(os.environ.get("OTTLA_FUZZ_SEED", "3"))
 ROUNDS = int(os.environ.get("OTTLA_FUZZ_ROUNDS", "4"))
-ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = 60.0
 MOST_GROWTH = 48.0  # megabytes a broker may keep of all this
 REQUEST_MAX = 1 << 20
 TOPIC = "target"

@@ -14,7 +14,7 @@ from ottla.client.groups.vocabulary import OffsetAndMetadata
 from support.cluster_processes import NewCluster
 from support.group_program import GroupProgram, eventually, shared
 
-SECONDS = 60.0
+SECONDS = 120.0
 BOTH: list[dict[str, Any]] = [
     {"partition_assignment_strategy": "cooperative-sticky", "session_timeout_ms": 30_000},
     {"group_protocol": "consumer"},
@@ -30,7 +30,7 @@ async def test_members_survive_the_death_of_their_coordinator(
         programs = [GroupProgram(cluster.bootstrap, "group", enable_auto_commit=False, **settings) for _ in range(2)]
         for program in programs:
             await program.start(["numbers"])
-        await eventually(lambda: shared(programs, 4), "two partitions each", SECONDS)
+        await eventually(lambda: shared(programs, 4) and well(programs), "two partitions each", SECONDS)
         first = programs[0]
         for turn in range(2):
             before = [program.held for program in programs]
@@ -40,7 +40,7 @@ async def test_members_survive_the_death_of_their_coordinator(
             await asyncio.to_thread(cluster.kill, node)
             positions = {each: OffsetAndMetadata(10 + turn) for each in first.held}
             await first.group.commit(positions, first.cluster.deadline(SECONDS))
-            await eventually(lambda: all(program.group.why_idle() is None for program in programs), "all well", SECONDS)
+            await eventually(lambda: well(programs), "all well", SECONDS)
             assert [program.held for program in programs] == before
             assert not any("lost" in program.kinds for program in programs)
             await asyncio.to_thread(cluster.start, node)
@@ -53,3 +53,8 @@ async def test_members_survive_the_death_of_their_coordinator(
         assert {position.offset for position in found.values()} == {11}
         for program in [*programs, third]:
             await program.close()
+
+
+def well(programs: list[GroupProgram]) -> bool:
+    """Whether nothing is under way or in the way for any of them."""
+    return all(program.group.why_idle() is None for program in programs)

@@ -10,12 +10,12 @@ import pytest
 
 from cluster.traffic import read_all
 from ottla.client.errors import BufferFull, ClientError, DeadlineExceeded, ProducerFailed, TransactionFailed
-from ottla.client.producer import Placed, Producer
+from ottla.client.producer import Delivery, Placed, Producer
 from support.cluster_processes import NewCluster
 from support.history import History
 
 PARTITIONS = 3
-SECONDS = 90.0
+SECONDS = 150.0
 IN_FLIGHT = 500
 
 
@@ -36,15 +36,19 @@ class Sender:
             while not self._leave:
                 value, partition = b"s%d" % number, number % PARTITIONS
                 self._history.sent("sender", partition, value)
-                try:
-                    delivery = await producer.put("numbers", value, partition=partition)
-                except BufferFull:
-                    continue
+                delivery = await self._put(producer, value, partition)
                 delivery.add_callback(partial(self._ended, value))
                 number += 1
                 while number - self.acknowledged - len(self.failures) > IN_FLIGHT:
                     self._news.clear()
                     await self._news.wait()
+
+    async def _put(self, producer: Producer, value: bytes, partition: int) -> Delivery:
+        while True:
+            try:
+                return await producer.put("numbers", value, partition=partition)
+            except BufferFull:
+                continue
 
     def _ended(self, value: bytes, placed: Placed | None, error: ClientError | None) -> None:
         if placed is not None:
@@ -80,7 +84,7 @@ class Committer:
         self._news = asyncio.Event()
 
     async def run(self) -> None:
-        while not self._leave:
+        while True:
             try:
                 async with Producer(
                     bootstrap_servers=self._bootstrap,
@@ -90,6 +94,8 @@ class Committer:
                     retry_backoff_ms=20,
                 ) as producer:
                     await producer.init_transactions()
+                    if self._leave:
+                        return  # everything before has ended, to the last marker: readers see all of it
                     while not self._leave:
                         self._number += 1
                         await self._transaction(producer, f"transaction {self._number}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from cluster import work_loop
 from cluster.traffic import PATIENCE, read_all
@@ -17,57 +17,73 @@ from support.cluster_processes import ClusterProcesses, NewCluster
 from support.processes import until
 
 COUNT = 200
+LAST = b"record %d" % (COUNT - 1)
+SECONDS = 120.0
 SESSION = {
     # The replicas that are frozen for a moment must not be missed meanwhile: that would be another story.
-    "broker.session.timeout.ms": "6000",
-    "replica.lag.time.max.ms": "10000",
-    "controller.quorum.fetch.timeout.ms": "6000",
+    "broker.session.timeout.ms": "30000",
+    "replica.lag.time.max.ms": "30000",
+    "controller.quorum.fetch.timeout.ms": "30000",
+    "zookeeper.session.timeout.ms": "6000",  # a killed node is missed after as long
 }
 
 
-def send(bootstrap: str, topic: str, **settings: Any) -> tuple[Producer, list[bytes]]:
-    """A producer that was given so many records, and the list of those it holds for delivered, which grows."""
-    delivered: list[bytes] = []
+class Sender:
+    """A producer that has its connection to the leader when it is there: it has delivered a record of its own."""
 
-    def told(error: Any, message: Any) -> None:
+    def __init__(self, bootstrap: str, topic: str, **settings: Any) -> None:
+        self.delivered: list[bytes] = []
+        self._topic = topic
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, **PATIENCE, **settings})
+        self._producer.produce(topic, b"first", partition=0)
+        assert self.left(SECONDS) == 0
+
+    def send(self, *values: bytes) -> None:
+        """What is held for delivered is listed when it is."""
+        for value in values:
+            self._producer.produce(self._topic, value, partition=0, on_delivery=self._told)
+
+    def send_all(self) -> None:
+        self.send(*(b"record %d" % number for number in range(COUNT)))
+
+    def left(self, seconds: float) -> int:
+        """How many are not delivered after so long."""
+        return self._producer.flush(seconds)
+
+    def _told(self, error: Any, message: Any) -> None:
         if error is None:
-            delivered.append(message.value())
-
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, **PATIENCE, **settings})
-    for number in range(COUNT):
-        producer.produce(topic, b"%d" % number, partition=0, on_delivery=told)
-    return producer, delivered
+            self.delivered.append(message.value())
 
 
 def lost_after_a_leader_failure(cluster: ClusterProcesses, topic: str, **settings: Any) -> set[bytes]:
     """What was delivered in the producer's eyes and is not there, after the leader fell before others had a copy."""
     cluster.create_topic(topic)
+    decoy, sender = Sender(cluster.bootstrap, topic, acks="1"), Sender(cluster.bootstrap, topic, **settings)
     leader = cluster.leader(topic)
     followers = [number for number in cluster.nodes if number != leader]
     cluster.freeze(*followers)
     # A record that answers the fetches which the followers had sent before: what comes after it reaches no follower.
-    decoy = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "1", **PATIENCE})
-    decoy.produce(topic, b"decoy", partition=0)
-    assert decoy.flush(10.0) == 0
-    producer, delivered = send(cluster.bootstrap, topic, **settings)
+    decoy.send(b"decoy")
+    assert decoy.left(SECONDS) == 0
+    sender.send_all()
     if settings["acks"] == "all":
-        assert producer.flush(0.5) == COUNT, "nothing is acknowledged that only the leader has"
+        assert sender.left(0.5) == COUNT, "nothing is acknowledged that only the leader has"
     else:
-        assert producer.flush(10.0) == 0
-        assert len(delivered) == COUNT
+        assert sender.left(SECONDS) == 0
+        assert len(sender.delivered) == COUNT
         until(lambda: stored_on(cluster, leader, topic), "the leader has written the records")
     cluster.kill(leader)
     cluster.thaw(*followers)
-    assert producer.flush(60.0) == 0
+    assert sender.left(SECONDS) == 0
     cluster.start(leader)
     cluster.heal()
-    assert len(delivered) == COUNT
-    return set(delivered) - {value for _, _, value in read_all(cluster.bootstrap, topic, 1)}
+    assert len(sender.delivered) == COUNT
+    return set(sender.delivered) - {value for _, _, value in read_all(cluster.bootstrap, topic, 1)}
 
 
 def stored_on(cluster: ClusterProcesses, node: int, topic: str) -> bool:
-    """Whether the node's log of partition 0 has anything in it."""
-    return any(path.stat().st_size for path in (cluster.nodes[node].data / f"{topic}-0").glob("*.log"))
+    """Whether the last of all records is in the node's log of partition 0."""
+    return any(LAST in path.read_bytes() for path in (cluster.nodes[node].data / f"{topic}-0").glob("*.log"))
 
 
 def test_a_leader_failure_takes_what_nobody_else_had_with_acks_0_and_1_and_nothing_with_acks_all(
@@ -93,8 +109,9 @@ def test_an_unclean_election_loses_and_waiting_for_the_last_in_sync_replica_does
         second = next(number for number in cluster.partition("t")["replica_nodes"] if number != first)
         cluster.stop(second)
         until(lambda: list(cluster.partition("t")["isr_nodes"]) == [first], "the leader alone is in sync")
-        producer, delivered = send(cluster.bootstrap, "t", acks="all")
-        assert producer.flush(30.0) == 0
+        sender = Sender(cluster.bootstrap, "t", acks="all")
+        sender.send_all()
+        assert sender.left(SECONDS) == 0
         cluster.kill(first)
         cluster.start(second)
         if unclean:
@@ -103,8 +120,8 @@ def test_an_unclean_election_loses_and_waiting_for_the_last_in_sync_replica_does
             until(lambda: cluster.partition("t")["leader_id"] == -1, "no leader, rather than one that lacks records")
         cluster.start(first)
         cluster.heal()
-        lost = set(delivered) - {value for _, _, value in read_all(cluster.bootstrap, "t", 1)}
-        assert len(delivered) == COUNT
+        lost = set(sender.delivered) - {value for _, _, value in read_all(cluster.bootstrap, "t", 1)}
+        assert len(sender.delivered) == COUNT
         assert len(lost) == (COUNT if unclean else 0)
 
 
@@ -114,19 +131,21 @@ def test_a_commit_before_the_work_loses_it_and_a_commit_after_the_work_does_not(
 ) -> None:
     with new_cluster() as cluster:
         cluster.create_topic("work")
-        producer, _ = send(cluster.bootstrap, "work", acks="all")
-        assert producer.flush(30.0) == 0
+        sender = Sender(cluster.bootstrap, "work", **{"enable.idempotence": True})
+        sender.send_all()
+        assert sender.left(SECONDS) == 0
+        count = COUNT + 1
         with holder(cluster.bootstrap, "work", "workers", when) as process:
             assert process.stdout is not None
             held = 0
-            while held < COUNT:
+            while held < count:
                 held = int(process.stdout.readline())
             if when == "auto":
-                until(lambda: committed(cluster.bootstrap, "work", "workers") == COUNT, "the timer has committed")
+                until(lambda: committed(cluster.bootstrap, "work", "workers") == count, "the timer has committed")
             process.kill()
         # Whoever takes over begins at the committed offset: what is before it counts as done, though nobody did it.
         begins = max(0, committed(cluster.bootstrap, "work", "workers"))
-        assert begins == (COUNT if when == "auto" else 0)
+        assert begins == (count if when == "auto" else 0)
 
 
 @contextmanager
@@ -140,9 +159,15 @@ def holder(bootstrap: str, topic: str, group: str, when: str) -> Iterator[subpro
 
 
 def committed(bootstrap: str, topic: str, group: str) -> int:
+    """The committed offset, as soon as the group's coordinator tells."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+
+    def told() -> list[int]:
+        with suppress(KafkaException):
+            return [found.offset for found in consumer.committed([TopicPartition(topic, 0)], 15.0)]
+        return []
+
     try:
-        offset: int = consumer.committed([TopicPartition(topic, 0)], 15.0)[0].offset
-        return offset
+        return until(told, f"what group {group} has committed", SECONDS)[0]
     finally:
         consumer.close()

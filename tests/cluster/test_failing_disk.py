@@ -51,7 +51,7 @@ def test_a_topic_made_on_a_full_disk_can_be_written_to_when_there_is_room(tmp_pa
         create_topic(connection, "late")
         assert try_produce(connection, "late", b"lost")[0] == "kafka_storage_error"
         disk.heal()
-        until(lambda: try_produce(connection, "late", b"kept")[0] == "none", "the topic can be written to", 20)
+        until(lambda: try_produce(connection, "late", b"kept")[0] == "none", "the topic can be written to")
         assert [record.value for record in fetch_all(connection, "late")] == [b"kept"]
 
 

@@ -7,6 +7,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from support.processes import OttlaProcess
 
+SECONDS = 120.0
+
 
 class Bulk:
     def __init__(self, bootstrap: str) -> None:
@@ -15,18 +17,18 @@ class Bulk:
 
     def create(self) -> None:
         for done in self.admin.create_topics([NewTopic(name, 1, 1) for name in self.names]).values():
-            done.result(30)
+            done.result(SECONDS)
 
     def delete(self) -> None:
         for done in self.admin.delete_topics(self.names).values():
-            done.result(30)
+            done.result(SECONDS)
 
 
 def test_topics_that_are_made_and_removed_in_bulk_can_all_be_written_to(tmp_path: Path) -> None:
     with OttlaProcess(tmp_path / "data") as node:
         bulk = Bulk(node.bootstrap)
-        bulk.admin.create_topics([NewTopic("wide", 300, 1)])["wide"].result(30)
-        bulk.admin.create_partitions([NewPartitions("wide", 400)])["wide"].result(30)
+        bulk.admin.create_topics([NewTopic("wide", 300, 1)])["wide"].result(SECONDS)
+        bulk.admin.create_partitions([NewPartitions("wide", 400)])["wide"].result(SECONDS)
         for _ in range(3):
             bulk.create()
             bulk.delete()
@@ -42,8 +44,8 @@ def test_topics_that_are_made_and_removed_in_bulk_can_all_be_written_to(tmp_path
             producer.produce(name, b"value", on_delivery=told)
         for partition in range(400):
             producer.produce("wide", b"value", partition=partition, on_delivery=told)
-        assert producer.flush(60) == 0
+        assert producer.flush(SECONDS) == 0
         assert not failures
         assert "ERROR" not in node.log
         node.restart()
-        assert len(bulk.admin.list_topics(timeout=30).topics) == len(bulk.names) + 1
+        assert len(Bulk(node.bootstrap).admin.list_topics(timeout=SECONDS).topics) == len(bulk.names) + 1

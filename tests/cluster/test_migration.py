@@ -12,6 +12,7 @@ from support.zookeeper import ZooKeeperEnsemble
 from support.zookeeper_clusters import ZooKeeperCluster
 
 PARTITIONS = 3
+STEADY = {"zookeeper.session.timeout.ms": "15000"}  # every broker is there when somebody looks
 
 
 def controller_port(node: NodeProcess) -> int:
@@ -31,7 +32,10 @@ def quorum_settings(cluster: ZooKeeperCluster) -> None:
 
 def test_a_cluster_moves_to_the_quorum_and_its_clients_go_on(tmp_path: Path) -> None:
     ottla = Ottla(None)
-    with ZooKeeperEnsemble(tmp_path / "ensemble", 1) as ensemble, ZooKeeperCluster(tmp_path, ensemble) as cluster:
+    with (
+        ZooKeeperEnsemble(tmp_path / "ensemble", 1) as ensemble,
+        ZooKeeperCluster(tmp_path, ensemble, settings=STEADY) as cluster,
+    ):
         cluster.create_topic("numbers", PARTITIONS, retention_ms="604800001")
         place = ensemble.connect
         with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:

@@ -23,7 +23,7 @@ from support.zookeeper import ZooKeeperEnsemble
 
 LAST = "3.9.1"
 CHROOT = "/kafka"
-SECONDS = 90.0
+SECONDS = 240.0
 RECORDS = 100
 
 

@@ -9,17 +9,20 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.processes import OttlaProcess
 
+SECONDS = 120.0
 
-def write(node: OttlaProcess, partition: int) -> KafkaError | None:
+
+def write(node: OttlaProcess, partition: int, **patience: int) -> KafkaError | None:
     """What became of one record."""
     outcome: list[KafkaError | None] = []
 
     def told(error: KafkaError | None, message: Message) -> None:
         outcome.append(error)
 
-    producer = Producer({"bootstrap.servers": node.bootstrap, "message.timeout.ms": 3000, "retries": 0})
+    settings = {name.replace("_", "."): value for name, value in patience.items()}
+    producer = Producer({"bootstrap.servers": node.bootstrap, **settings})
     producer.produce("both", b"value", partition=partition, on_delivery=told)
-    producer.flush(20)
+    producer.flush(SECONDS)
     return outcome[0]
 
 
@@ -43,7 +46,7 @@ def test_partitions_of_a_missing_directory_are_offline_and_come_back_with_it(
     first, second, aside = tmp_path / "first", tmp_path / "second", tmp_path / "aside"
     with two() as node:
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
-        admin.create_topics([NewTopic("both", 2, 1)])["both"].result(10)
+        admin.create_topics([NewTopic("both", 2, 1)])["both"].result(SECONDS)
         assert write(node, 0) is None
         assert write(node, 1) is None
     before = sizes(first, second)
@@ -54,7 +57,7 @@ def test_partitions_of_a_missing_directory_are_offline_and_come_back_with_it(
     second.write_text("not a directory")
     with two() as node:
         assert write(node, 1 - lost) is None
-        error = write(node, lost)
+        error = write(node, lost, message_timeout_ms=3000, retries=0)
         assert error is not None
         assert error.code() in (KafkaError.KAFKA_STORAGE_ERROR, KafkaError._MSG_TIMED_OUT)
     assert not (first / f"both-{lost}").exists(), "no empty log in the place of the one that is offline"

@@ -11,7 +11,7 @@ import pytest
 
 from support.processes import OttlaProcess, free_port
 
-SECONDS = 20.0
+SECONDS = 120.0
 
 
 def complaint(data: Path | str, *arguments: str, port: int | None = None) -> str:

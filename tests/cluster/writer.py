@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from support.batches import Rec
 
-FINISH_SECONDS = 60.0
+FINISH_SECONDS = 120.0
 IN_FLIGHT = 5000
 
 
@@ -41,7 +41,7 @@ class Writer:
             }
         )
 
-    def wait_for(self, count: int, seconds: float = 30.0) -> None:
+    def wait_for(self, count: int, seconds: float = 120.0) -> None:
         """Return when this many records are acknowledged in all."""
         with self._moved:
             moved = self._moved.wait_for(lambda: self.count >= count or self._failures, seconds)
