@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,10 @@ from support.kafka import RealKafka
 # `--hypothesis-profile=default` draws others.
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+# What a machine or a CI says about its terminal would change what programs print, also those that tests start.
+for name in ("COLUMNS", "FORCE_COLOR", "GITHUB_ACTIONS", "LINES", "NO_COLOR", "PY_COLORS", "TTY_COMPATIBLE"):
+    os.environ.pop(name, None)
 
 
 @pytest.fixture(scope="session")
