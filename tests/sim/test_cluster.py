@@ -22,7 +22,7 @@ def simulate(*arguments: str, hash_seed: str = "0") -> subprocess.CompletedProce
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=900,
         check=False,
     )
 
