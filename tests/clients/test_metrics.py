@@ -48,7 +48,7 @@ class Watched(NamedTuple):
     def ask(self, path: str) -> tuple[int, str]:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(f"http://localhost:{self.port}{path}", timeout=30) as answer:
+            with opener.open(f"http://localhost:{self.port}{path}", timeout=60) as answer:
                 return int(answer.status), answer.read().decode()
         except urllib.error.HTTPError as refusal:
             return refusal.code, refusal.read().decode()
@@ -71,7 +71,7 @@ def produce(bootstrap: str, topic: str, count: int, partition: int = 0) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(count):
         producer.produce(topic, f"value {number:06}", partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def commit(bootstrap: str, group: str, topic: str, partition: int, offset: int) -> None:
@@ -85,7 +85,7 @@ def read(bootstrap: str, group: str, topic: str, count: int) -> None:
     consumer.subscribe([topic])
     found = 0
     while found < count:
-        messages = consumer.consume(count, timeout=30)
+        messages = consumer.consume(count, timeout=60)
         assert messages, "nothing came"
         found += len(messages)
     consumer.commit(asynchronous=False)
@@ -204,13 +204,13 @@ def test_sums_over_all_nodes_are_those_of_the_cluster(cluster: ottla.testing.Clu
     cluster.wait_in_sync([topic])
     pages = Pages(cluster)
     controller = "kafka_controller_kafkacontroller_"
-    assert pages.sum(f"{controller}activecontrollercount") == 1
-    assert pages.sum("kafka_brokers") == pages.sum(f"{controller}activebrokercount") == 3
+    wait_until(lambda: pages.sum(f"{controller}activecontrollercount") == 1)
+    wait_until(lambda: pages.sum("kafka_brokers") == pages.sum(f"{controller}activebrokercount") == 3)
     wait_until(lambda: pages.sum("kafka_topic_partitions", topic=topic) == 4)
     partitions = f"{controller}globalpartitioncount"
     wait_until(lambda: pages.sum("kafka_server_replicamanager_leadercount") == pages.sum(partitions))
-    assert len(pages.told_by("kafka_log_log_size", topic=topic, partition=0)) == 3
-    assert len(pages.told_by("kafka_topic_partition_replicas", topic=topic, partition=0)) == 1
+    wait_until(lambda: len(pages.told_by("kafka_log_log_size", topic=topic, partition=0)) == 3)
+    wait_until(lambda: len(pages.told_by("kafka_topic_partition_replicas", topic=topic, partition=0)) == 1)
 
 
 def test_the_leader_of_the_quorum_tells_how_far_the_others_are(cluster: ottla.testing.Cluster) -> None:
@@ -238,7 +238,7 @@ def test_the_lag_of_a_group_is_told_where_its_topic_lies_elsewhere(cluster: ottl
         place = {"consumergroup": "readers", "topic": topic, "partition": partition}
         wait_until(lambda place=place: pages.sum("kafka_consumergroup_lag", **place) == 6)  # type: ignore[misc]
         assert len(pages.told_by("kafka_consumergroup_lag", **place)) == 1
-    assert pages.sum("kafka_consumergroup_lag_sum", consumergroup="readers", topic=topic) == 18
+    wait_until(lambda: pages.sum("kafka_consumergroup_lag_sum", consumergroup="readers", topic=topic) == 18)
 
 
 def test_a_lost_broker_is_seen_in_the_numbers_of_the_others(cluster: ottla.testing.Cluster) -> None:
@@ -250,7 +250,7 @@ def test_a_lost_broker_is_seen_in_the_numbers_of_the_others(cluster: ottla.testi
     missing = {"topic": topic, "partition": 0}
     wait_until(lambda: pages.sum("kafka_cluster_partition_underreplicated", **missing) == 1)
     wait_until(lambda: pages.sum("kafka_controller_kafkacontroller_fencedbrokercount") == 1)
-    assert pages.sum("kafka_server_replicamanager_underreplicatedpartitions") >= 1
+    wait_until(lambda: pages.sum("kafka_server_replicamanager_underreplicatedpartitions") >= 1)
     cluster.restart(lost)
     cluster.wait_in_sync([topic])
     wait_until(lambda: pages.sum("kafka_server_replicamanager_underreplicatedpartitions") == 0)

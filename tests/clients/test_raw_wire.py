@@ -17,6 +17,8 @@ from support.raw import ConnectionClosed, RawConnection
 from support.topics import create_topic, fill, records_of, values_of
 
 StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]
+LONG_MS = 290_000
+"""Longer than a connection of these tests waits for an answer: whoever gets one did not wait for the deadline."""
 
 
 def connect(broker: Broker) -> RawConnection:
@@ -49,11 +51,9 @@ def metadata(broker: Broker, topic: str, version: int, create: bool) -> dict[str
 def test_a_waiting_fetch_is_answered_when_records_arrive(broker: Broker, topic: str) -> None:
     create_topic(broker, topic)
     with connect(broker) as reader:
-        reader.send("fetch", 12, fetch(topic, wait=25_000))
+        reader.send("fetch", 12, fetch(topic, wait=LONG_MS))
         fill(broker, topic, [Rec(b"news")])
-        started = time.monotonic()
         assert values(reader.receive()) == [b"news"]
-        assert time.monotonic() - started < 20, "it waited for its deadline"
 
 
 def test_a_waiting_fetch_is_answered_with_nothing_at_its_deadline(broker: Broker, topic: str) -> None:
@@ -68,7 +68,7 @@ def test_a_fetch_waits_for_as_many_bytes_as_it_wants(broker: Broker, topic: str)
     create_topic(broker, topic)
     small, large = batch([Rec(b"a")]), batch([Rec(b"x" * 1000)])
     with connect(broker) as reader, connect(broker) as writer:
-        reader.send("fetch", 12, fetch(topic, wait=25_000, least=len(small) + len(large)))
+        reader.send("fetch", 12, fetch(topic, wait=LONG_MS, least=len(small) + len(large)))
         writer.ask("produce", 9, **produce(topic, small))
         writer.ask("produce", 9, **produce(topic, large))
         assert values(reader.receive()) == [b"a", b"x" * 1000]
@@ -100,9 +100,8 @@ def test_a_refused_write_without_acknowledgement_closes_the_connection(broker: B
     create_topic(broker, topic)
     with connect(broker) as connection:
         connection.send("produce", 9, produce(topic, batch(crc=1), acks=0), answered=False)
-        connection.send("metadata", 12, {"topics": []})
         with pytest.raises(ConnectionClosed):
-            connection.receive()
+            connection.ask("metadata", 12, topics=[])
 
 
 def test_what_a_topic_wants_compressed_is_stored_compressed(broker: Broker, topic: str) -> None:

@@ -19,7 +19,9 @@ from support.processes import until
 from support.raw import RawConnection
 from support.topics import create_topic, fill, values_of
 
-SECONDS = 30.0
+SECONDS = 60.0
+LONG_MS = 900_000
+"""The transaction stays open while several JVMs start."""
 StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]
 
 
@@ -42,7 +44,8 @@ def last_stable_offset(broker: Broker, topic: str) -> int:
 
 def begun(broker: Broker, name: str, topic: str) -> Producer:
     """A producer with a message in an open transaction."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": name, "linger.ms": 0})
+    lasting = {"transactional.id": name, "transaction.timeout.ms": LONG_MS, "linger.ms": 0}
+    producer = Producer({"bootstrap.servers": broker.bootstrap, **lasting})
     producer.init_transactions(SECONDS)
     producer.begin_transaction()
     producer.produce(topic, b"one", partition=0)
@@ -58,7 +61,7 @@ def test_transactions_are_listed_and_described(broker: Broker, topic: str) -> No
     (described,) = rows_of(transactions(broker, "describe", "--transactional-id", topic))
     assert described["ProducerId"] == listed["ProducerId"]
     assert described["TransactionState"] == "Ongoing"
-    assert described["TransactionTimeoutMs"] == "60000"
+    assert described["TransactionTimeoutMs"] == str(LONG_MS)
     assert described["TopicPartitions"] == f"{topic}-0"
     (found,) = rows_of(transactions(broker, "describe-producers", "--topic", topic, "--partition", "0"))
     assert found["ProducerId"] == listed["ProducerId"]
@@ -67,8 +70,12 @@ def test_transactions_are_listed_and_described(broker: Broker, topic: str) -> No
     assert found["CurrentTransactionStartOffset"] == "0"
     assert rows_of(transactions(broker, "find-hanging", "--broker-id", "1")) == []
     producer.commit_transaction(SECONDS)
-    (ended,) = rows_of(transactions(broker, "list", "--transactional-id-pattern", f"{topic}.*"))
-    assert ended["TransactionState"] == "CompleteCommit"
+
+    def ended() -> bool:
+        (row,) = rows_of(transactions(broker, "list", "--transactional-id-pattern", f"{topic}.*"))
+        return row["TransactionState"] == "CompleteCommit"
+
+    until(ended, "the transaction is complete", SECONDS)
 
 
 def test_an_open_transaction_is_ended_by_force(broker: Broker, topic: str) -> None:

@@ -44,7 +44,10 @@ class RawConnection:
         return self.receive()
 
     def send_frame(self, frame: bytes) -> None:
-        self.socket.sendall(struct.pack(">i", len(frame)) + frame)
+        try:
+            self.socket.sendall(struct.pack(">i", len(frame)) + frame)
+        except (ConnectionResetError, BrokenPipeError):
+            raise ConnectionClosed from None
 
     def receive_frame(self) -> bytes:
         (size,) = struct.unpack(">i", self._receive_exactly(4))
