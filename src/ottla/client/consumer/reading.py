@@ -72,7 +72,7 @@ class Reading:
     # --- what is held -------------------------------------------------------------------------------------------------
 
     def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        for partition in partitions:
+        for partition in sorted(partitions):  # they are asked for in this order, and a set has another in every process
             if partition not in self.holdings:
                 self.holdings.add(partition)
         self.locator.doubt()
