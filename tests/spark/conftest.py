@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
+    # PySpark leaves sockets to the collector, which finds them during any of the tests that follow.
+    pytestconfig.addinivalue_line("filterwarnings", "ignore:unclosed:ResourceWarning")
     settings = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC", "spark.log.level": "FATAL"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PySpark leaves sockets to the collector

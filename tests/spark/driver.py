@@ -32,10 +32,13 @@ from pyspark.sql.types import StructType
 
 import ottla.spark
 from ottla.spark import transactions
+from ottla.spark.pipelines.workers import ATTEMPTS, is_late_worker
 from ottla.spark.source import OttlaDataSource
 
 SCRIPT = "script"
 PAUSE_SECONDS = 0.02
+STANDING_MS = "600000"
+"""How long a batch may stand still with its transactions open, while a test kills and starts brokers."""
 
 
 class Script(NamedTuple):
@@ -140,24 +143,30 @@ def start(spark: SparkSession, folder: str, query: Mapping[str, Any]) -> Streami
     )
     results = stream.load().selectExpr("key", "concat('result ', cast(value AS string)) AS value")
     script = json.dumps([folder, query["name"], query["places"]])
-    writer = results.writeStream.format("ottla").options(
-        **servers, topic=query["target"], delivery=query["delivery"], **{SCRIPT: script}
-    )
+    sink = {"topic": query["target"], "delivery": query["delivery"], SCRIPT: script}
+    if query["delivery"] == "exactly-once":
+        sink["kafka.transaction.timeout.ms"] = STANDING_MS
+    writer = results.writeStream.format("ottla").options(**servers, **sink)
     return writer.option("checkpointLocation", query["checkpoint"]).trigger(availableNow=True).start()
+
+
+def start_patiently(spark: SparkSession, folder: str, wanted: Mapping[str, Any]) -> StreamingQuery:
+    """One query at work: Spark gives a new Python ten seconds, and one that was late has done nothing."""
+    pause = threading.Event()
+    for _ in range(ATTEMPTS):
+        query = start(spark, folder, wanted)
+        while query.isActive and query.lastProgress is None:
+            pause.wait(PAUSE_SECONDS)
+        if not is_late_worker(query.exception()):
+            break
+    return query
 
 
 def main() -> None:
     plan = json.loads(Path(sys.argv[1]).read_text())
     spark = ottla.spark.start_session("driver", plan["master"], plan["settings"])
     spark.dataSource.register(WatchedDataSource)
-    queries = []
-    pause = threading.Event()
-    for wanted in plan["queries"]:
-        query = start(spark, plan["folder"], wanted)
-        queries.append(query)
-        while query.isActive and query.lastProgress is None:  # one at a time: Spark gives a new Python ten seconds
-            pause.wait(PAUSE_SECONDS)
-    for query in queries:
+    for query in [start_patiently(spark, plan["folder"], wanted) for wanted in plan["queries"]]:
         query.awaitTermination()
     spark.stop()
 

@@ -110,4 +110,5 @@ def test_each_result_is_there_once_whatever_is_killed(clusters: Clusters, tmp_pa
         assert values(clusters, kind, TARGET) == RESULTS
     plain = values(clusters, "ottla", TARGET_OF_PLAIN)
     assert sorted(set(plain)) == RESULTS
-    assert len(plain) == RECORDS + A_BATCH, "at least once: the batch whose driver was killed is there twice"
+    # As many times as its driver was killed: this query runs beside the others and is stopped wherever it is.
+    assert len(plain) >= RECORDS + A_BATCH, "at least once: the batch whose driver was killed is there twice"

@@ -47,7 +47,7 @@ def command(tmp_path: Path, broker: Broker) -> Command:
 
     def run(*arguments: str, bootstrap: bool = True) -> subprocess.CompletedProcess[str]:
         program = Path(sys.executable).with_name("ottla")
-        more = ["--bootstrap", f"{broker.host}:{broker.port}"] if bootstrap else []
+        more = ["--bootstrap", f"{broker.host}:{broker.port}", "--timeout", "120"] if bootstrap else []
         return subprocess.run(
             [str(program), "pipeline", *arguments, *more],
             check=False,
@@ -92,15 +92,15 @@ def test_a_pipeline_in_the_background_is_watched_and_stopped(
         again = command("run", str(file), "--set", f"TOPIC={topic}")
         assert again.returncode == 1
         assert "pipeline background runs already, in process" in again.stderr
-        until(lambda: len(values_of(servers, f"{topic}-louder")) >= 10, "what it wrote", 120)
+        until(lambda: len(values_of(servers, f"{topic}-louder")) >= 10, "what it wrote", 240)
+        until(lambda: counted(servers, topic) == {"k0": 5, "k1": 5}, "what it counted", 240)
         listed = {each["name"]: each for each in documents(command("list", "--json"))}
         assert listed["background"]["state"] == "running"
     finally:
         stopped = command("stop", "background")
     assert stopped.stdout == "pipeline background has stopped\n", stopped.stderr
     assert sorted(values_of(servers, f"{topic}-louder")) == [f"V{each}" for each in range(10)]
-    counts = {row["name"]: row["count"] for row in values(servers, f"{topic}-counts")}
-    assert counts == {"k0": 5, "k1": 5}
+    assert counted(servers, topic) == {"k0": 5, "k1": 5}
     listed = {each["name"]: each for each in documents(command("list", "--json"))}
     assert listed["background"]["state"] == "stopped"
     followed = command("status", "background", "--follow")
@@ -109,6 +109,11 @@ def test_a_pipeline_in_the_background_is_watched_and_stopped(
     assert "pipeline background runs: louder, counts; checkpoint" in logs.stdout
     assert logs.stdout.endswith("pipeline background has stopped\n")
     assert command("stop", "background").stdout == "pipeline background does not run: it is stopped\n"
+
+
+def counted(servers: str, topic: str) -> dict[str, int]:
+    """The newest count of each name."""
+    return {row["name"]: row["count"] for row in values(servers, f"{topic}-counts")}
 
 
 def values_of(servers: str, topic: str) -> list[str]:

@@ -23,8 +23,13 @@ RECORDS = 3000
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
-    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-    cluster = ClusterProcesses(tmp_path_factory.mktemp("racks"), settings={"replica.selector.class": selector})
+    settings = {
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        # a follower that a busy machine lets wait for a while is still one to read from
+        "replica.lag.time.max.ms": "60000",
+        "broker.session.timeout.ms": "60000",
+    }
+    cluster = ClusterProcesses(tmp_path_factory.mktemp("racks"), settings=settings)
     for number, node in cluster.nodes.items():
         with node.folder.joinpath("server.properties").open("a") as file:
             file.write(f"broker.rack=rack-{number}\n")

@@ -17,9 +17,12 @@ from support.topics import create_topic, fill, records_of, values_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # PySpark leaves sockets to the collector
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # PySpark leaves sockets to the collector
+    pytest.mark.timeout(900),  # a session and several queries, on whatever machine
+]
 
-ARRIVAL_SECONDS = 120
+ARRIVAL_SECONDS = 240
 
 
 @pytest.fixture

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.spark.pipelines.workers import patiently
 from support.batches import Rec
 from support.brokers import Broker
+from support.pipelines import committed
 from support.topics import create_topic, fill
 
 if TYPE_CHECKING:
@@ -74,10 +77,16 @@ def test_a_stream_has_the_same_columns_and_keeps_what_cannot_be_read(
     orders(broker, topic)
     given = options(broker, topic, schema=SCHEMA, mode="PERMISSIVE", startingOffsets="earliest")
     stream = spark.readStream.format("ottla").options(**given).load().select("offset", "name", "_corrupt_record")
-    query = stream.writeStream.format("memory").queryName("typed").trigger(availableNow=True)
-    started = query.option("checkpointLocation", str(tmp_path)).start()
-    assert started.awaitTermination(300)
-    rows = [tuple(row) for row in spark.table("typed").orderBy("offset").collect()]
+    places = count()
+
+    def run() -> str:
+        """The table's name, with the query at its end."""
+        name = f"typed_{next(places)}"
+        query = stream.writeStream.format("memory").queryName(name).trigger(availableNow=True)
+        assert query.option("checkpointLocation", str(tmp_path / name)).start().awaitTermination(300)
+        return name
+
+    rows = [tuple(row) for row in spark.table(patiently(run)).orderBy("offset").collect()]
     assert rows == [(0, "Ada", None), (1, None, None), (2, None, b"{no json")]
 
 
@@ -122,7 +131,9 @@ def test_a_typed_stream_is_written_exactly_once_and_read_again(
     written = stream.selectExpr("key", "upper(name) AS name", "at").writeStream.format("ottla")
     sink = {"topic": f"{topic}-out", "format": "json", "checkpointLocation": str(tmp_path)}
     servers = {"kafka.bootstrap.servers": given["kafka.bootstrap.servers"]}
-    assert written.options(**servers, **sink).trigger(availableNow=True).start().awaitTermination(300)
+    written = written.options(**servers, **sink).trigger(availableNow=True)
+    assert patiently(lambda: written.start().awaitTermination(300))
+    assert len(committed(broker.bootstrap, f"{topic}-out")) == 2
     read = typed(
         spark, broker, f"{topic}-out", schema="name STRING, at TIMESTAMP", **{"isolation.level": "read_committed"}
     )

@@ -27,10 +27,13 @@ def test_a_topic_that_is_missing_is_made_by_a_broker_that_may(broker: Broker, to
     assert values_of(broker, topic) == [b"a", b"b"]
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.5], ids=["before it was asked for again", "after some tries"])
 def test_a_topic_that_nobody_makes_is_said_to_be_missing(
-    start_broker: Callable[[Mapping[str, str]], AbstractContextManager[Broker]], monkeypatch: pytest.MonkeyPatch
+    start_broker: Callable[[Mapping[str, str]], AbstractContextManager[Broker]],
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
 ) -> None:
-    monkeypatch.setattr(writing, "_CREATION_SECONDS", 0.5)
+    monkeypatch.setattr(writing, "_CREATION_SECONDS", seconds)
     missing = pytest.raises(BrokerError, match=r"'nowhere'.*UNKNOWN_TOPIC_OR_PARTITION")
     with start_broker({"auto.create.topics.enable": "false"}) as strict, missing:
         write(strict, "nowhere", "a")

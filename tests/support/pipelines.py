@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla import blocking
-from ottla.admin import NewTopic
+from ottla.admin import LATEST, NewTopic
 from ottla.base.vocabulary import TopicPartition
 from support.processes import until
 
@@ -28,10 +28,10 @@ class Sent(NamedTuple):
     timestamp: int
 
 
-def make_topics(bootstrap: str, names: Iterable[str], **configs: Mapping[str, str]) -> None:
-    """Topics with two partitions; settings by name where one needs some."""
+def make_topics(bootstrap: str, names: Iterable[str]) -> None:
+    """Topics with two partitions, whose records stay although their timestamps are those of long ago."""
     with blocking.Admin(bootstrap_servers=bootstrap) as admin:
-        created = admin.create_topics([NewTopic(name, 2, 1, configs.get(name, {})) for name in names])
+        created = admin.create_topics([NewTopic(name, 2, 1, {"retention.ms": "-1"}) for name in names])
     assert not any(each.error for each in created.values())
 
 
@@ -42,20 +42,23 @@ def send(bootstrap: str, records: Iterable[Sent]) -> None:
 
 
 def committed(bootstrap: str, topic: str) -> list[ConsumedRecord]:
-    """What readers of committed records see of a topic, up to its end."""
+    """What readers of committed records see of a topic, up to its end.
+
+    That of everything, not of what is committed by now: a transaction's end is answered before its markers are there.
+    """
     settings = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed"}
-    with blocking.Consumer(settings) as consumer:
+    with blocking.Consumer(settings) as consumer, blocking.Admin(bootstrap_servers=bootstrap) as admin:
         partitions = [TopicPartition(topic, each.number) for each in consumer.partitions_for(topic)]
+        ends = {place: found.offset for place, found in admin.offsets(dict.fromkeys(partitions, LATEST)).items()}
         consumer.assign(partitions)
         consumer.seek_to_beginning()
-        ends = consumer.end_offsets(partitions)
         found: list[ConsumedRecord] = []
 
         def is_read() -> bool:
             found.extend(consumer.poll(0.2, 10_000))
             return all(consumer.position(each) >= ends[each] for each in partitions)
 
-        until(is_read, f"{topic} read to its end", 60)
+        until(is_read, f"{topic} read to its end", 120)
         return found
 
 

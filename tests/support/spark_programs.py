@@ -24,7 +24,7 @@ import pyspark
 from support.processes import free_port, until
 
 DRIVER = Path(__file__).parents[1] / "spark" / "driver.py"
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 END_SECONDS = 240.0
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A virtual machine that lives for seconds is not worth its best compiler."""
@@ -159,6 +159,10 @@ class Standalone:
             )
             for number in range(1, workers + 1)
         }  # fmt: skip
+        until(self._complete, "Spark's workers are known to their master", START_SECONDS)
+
+    def _complete(self) -> bool:
+        return all("Successfully registered with master" in worker.said for worker in self.workers.values())
 
     def work(self, number: int) -> Path:
         """Where a worker keeps a folder for every application that it runs executors of."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition
 from ottla.client.cluster import Topic
-from ottla.client.errors import BrokerError, ClientError, known_code
+from ottla.client.errors import BrokerError, ClientError, DeadlineExceeded, known_code
 from ottla.records.column_batches import Encoded, Format, Placement, Producer, encode_batches
 from ottla.records.compression import Compression
 from ottla.records.header import next_sequence
@@ -129,7 +129,11 @@ class RowWriter:
         except BrokerError as problem:
             if problem.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-        return await session.cluster.topic(name, session.cluster.deadline(_CREATION_SECONDS), create=True)
+            missing = problem
+        try:
+            return await session.cluster.topic(name, session.cluster.deadline(_CREATION_SECONDS), create=True)
+        except DeadlineExceeded:
+            raise missing from None  # that is what is known
 
     async def _deliver(self, parcels: list[Parcel]) -> None:
         """All parcels, in rounds of one a partition."""
