@@ -14,7 +14,7 @@ from support.cluster_processes import HOST, NodeProcess
 from support.processes import until
 from support.raw import RawConnection
 from support.zookeeper import ZooKeeperEnsemble
-from support.zookeeper_clusters import ZooKeeperCluster
+from support.zookeeper_clusters import ONLY_THE_STORYS_TOPICS, ZooKeeperCluster
 
 PARTITIONS = 3
 
@@ -32,12 +32,12 @@ def ask_for(connection: RawConnection, topic: str) -> None:
 def test_a_controller_that_was_frozen_beyond_its_session_wakes_up_and_its_writes_are_refused(
     tmp_path: Path, zookeeper: ZooKeeperEnsemble
 ) -> None:
-    settings = {"zookeeper.session.timeout.ms": "8000"}
+    settings = {**ONLY_THE_STORYS_TOPICS, "zookeeper.session.timeout.ms": "8000"}
     cluster = ZooKeeperCluster(tmp_path, zookeeper, settings=settings, chroot="/frozen")
     relays = cluster.reach_over_relays()
     with cluster, ExitStack() as connections:
-        cluster.create_topic("numbers", PARTITIONS)
-        with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
+        cluster.create_topic("sleep", PARTITIONS)
+        with Traffic(cluster.bootstrap, "sleep", PARTITIONS) as traffic:
             traffic.go_on(300)
             asleep = cluster.controller()
             node = cluster.nodes[asleep]
@@ -71,10 +71,10 @@ def test_a_controller_that_was_frozen_beyond_its_session_wakes_up_and_its_writes
 def test_the_death_of_a_zookeeper_follower_and_of_the_leader_stops_no_producer(tmp_path: Path) -> None:
     with (
         ZooKeeperEnsemble(tmp_path / "ensemble", 3) as ensemble,
-        ZooKeeperCluster(tmp_path / "cluster", ensemble) as cluster,
+        ZooKeeperCluster(tmp_path / "cluster", ensemble, settings=ONLY_THE_STORYS_TOPICS) as cluster,
     ):
-        cluster.create_topic("numbers", PARTITIONS)
-        with Traffic(cluster.bootstrap, "numbers", PARTITIONS) as traffic:
+        cluster.create_topic("deaths", PARTITIONS)
+        with Traffic(cluster.bootstrap, "deaths", PARTITIONS) as traffic:
             traffic.go_on(300)
             for whom in ("a follower", "the leader"):
                 leader = ensemble.leader()

@@ -9,7 +9,7 @@ from pathlib import Path
 from cluster.traffic import Traffic
 from support.processes import until
 from support.zookeeper import ZooKeeperEnsemble
-from support.zookeeper_clusters import ZooKeeperCluster
+from support.zookeeper_clusters import ONLY_THE_STORYS_TOPICS, ZooKeeperCluster
 
 PARTITIONS = 3
 PARTS, PART_SECONDS = 6, 10.0
@@ -30,7 +30,7 @@ def leaders(cluster: ZooKeeperCluster) -> dict[int, list[tuple[int, int]]]:
     """Who leads each partition, and since which epoch, in the eyes of each node; empty where one does not answer."""
     seen = {}
     for number in cluster.nodes:
-        answer = cluster.metadata(number, "numbers")
+        answer = cluster.metadata(number, "minute")
         if answer is None:
             return {}
         rows = sorted(answer["topics"][0]["partitions"], key=lambda row: int(row["partition_index"]))
@@ -54,10 +54,10 @@ def go_on(traffic: Traffic, seconds: float) -> None:
 def test_a_minute_without_any_zookeeper_server_loses_nothing_and_stops_no_producer(tmp_path: Path) -> None:
     with (
         ZooKeeperEnsemble(tmp_path / "ensemble", 3) as ensemble,
-        ZooKeeperCluster(tmp_path / "cluster", ensemble) as cluster,
+        ZooKeeperCluster(tmp_path / "cluster", ensemble, settings=ONLY_THE_STORYS_TOPICS) as cluster,
     ):
-        cluster.create_topic("numbers", PARTITIONS)
-        with Traffic(cluster.bootstrap, "numbers", PARTITIONS, UNHURRIED, pause=PAUSE_SECONDS) as traffic:
+        cluster.create_topic("minute", PARTITIONS)
+        with Traffic(cluster.bootstrap, "minute", PARTITIONS, UNHURRIED, pause=PAUSE_SECONDS) as traffic:
             traffic.go_on(300)
             before = until(lambda: cluster.znode("/controller_epoch"), "the epoch", 60.0)
             ensemble.kill()

@@ -19,6 +19,8 @@ QUICK = {
     "zookeeper.session.timeout.ms": "4000",
     "zookeeper.connection.timeout.ms": "20000",
 }
+ONLY_THE_STORYS_TOPICS = {"auto.create.topics.enable": "false"}
+"""A client of somebody else's, which looks for its cluster where this one listens now, creates nothing here."""
 OF_THE_QUORUM = ("process.roles", "controller.quorum.voters")
 
 
