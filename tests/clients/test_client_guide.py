@@ -29,7 +29,7 @@ def test_an_example_runs_as_it_stands(heading: str, broker: Broker) -> None:
     program = examples()[heading]
     assert ADDRESS in program
     command = [sys.executable, "-W", "error", "-c", program.replace(ADDRESS, broker.bootstrap)]
-    answer = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    answer = subprocess.run(command, check=False, capture_output=True, text=True, timeout=200)
     assert answer.returncode == 0, answer.stderr
     assert answer.stderr == ""
 

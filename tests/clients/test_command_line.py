@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -149,20 +148,17 @@ def test_output_that_nobody_reads_is_no_failure(ottla: Program, arguments: tuple
 def test_nobody_listening_is_said_at_once() -> None:
     address = f"127.0.0.1:{free_port()}"
     for arguments in (("topic", "list"), ("consume", "x"), ("produce", "x")):
-        began = time.monotonic()
-        answer = Program(address).attempt(*arguments)
+        # Said at once: the process has no more than SECONDS, and would try for longer than that.
+        answer = Program(address).attempt(*arguments, "--timeout", str(4 * SECONDS))
         assert answer.returncode == 1
         assert f"ottla: cannot reach {address}: connection refused; ".encode() in answer.stderr
-        assert time.monotonic() - began < 10
 
 
 def test_a_listener_that_never_answers_is_given_up_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        began = time.monotonic()
-        answer = Program(f"127.0.0.1:{silent.getsockname()[1]}").attempt("topic", "list", "--timeout", "0.5")
+        answer = Program(f"127.0.0.1:{silent.getsockname()[1]}").attempt("topic", "list", "--timeout", "3")
         assert answer.returncode == 1
         assert b"gave up waiting" in answer.stderr
-        assert time.monotonic() - began < 10
 
 
 def test_the_second_address_serves_when_the_first_is_dead(broker: Broker, made: str) -> None:

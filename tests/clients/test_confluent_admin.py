@@ -36,7 +36,7 @@ def admin(broker: Broker) -> Any:
 def done(futures: dict[Any, Any]) -> Any:
     """The result of the only future of an operation."""
     (future,) = futures.values()
-    return future.result(30)
+    return future.result(60)
 
 
 def refusal(futures: dict[Any, Any]) -> KafkaError:
@@ -53,7 +53,7 @@ def setting(admin: Any, kind: ResourceType, name: str, key: str) -> Any:
 
 def test_a_topic_is_created_described_and_deleted(admin: Any, broker: Broker, topic: str) -> None:
     done(admin.create_topics([NewTopic(topic, 3, 1, config={"retention.ms": "1000"})]))
-    until(lambda: topic in admin.list_topics(timeout=20).topics, "the topic is listed")
+    until(lambda: topic in admin.list_topics(timeout=60).topics, "the topic is listed")
     described = done(admin.describe_topics(TopicCollection([topic])))
     assert described.name == topic
     assert not described.is_internal
@@ -62,7 +62,7 @@ def test_a_topic_is_created_described_and_deleted(admin: Any, broker: Broker, to
     assert all([replica.id for replica in partition.isr] == [1] for partition in described.partitions)
     assert refusal(admin.create_topics([NewTopic(topic, 1, 1)])).code() == KafkaError.TOPIC_ALREADY_EXISTS
     done(admin.delete_topics([topic]))
-    until(lambda: topic not in admin.list_topics(timeout=20).topics, "the topic is gone")
+    until(lambda: topic not in admin.list_topics(timeout=60).topics, "the topic is gone")
     assert refusal(admin.delete_topics([topic])).code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
@@ -76,13 +76,13 @@ def test_wrong_topics_are_refused(admin: Any, topic: str) -> None:
     assert refused(topic, 1, 1, config={"no.such": "1"}) == KafkaError.INVALID_CONFIG
     assert refused(topic, 1, 1, config={"retention.ms": "soon"}) == KafkaError.INVALID_CONFIG
     done(admin.create_topics([NewTopic(topic, 1, 1)], validate_only=True))
-    assert topic not in admin.list_topics(timeout=20).topics
+    assert topic not in admin.list_topics(timeout=60).topics
 
 
 def test_partitions_are_added_and_never_taken_away(admin: Any, broker: Broker, topic: str) -> None:
     create_topic(broker, topic, 2)
     done(admin.create_partitions([NewPartitions(topic, 4)]))
-    until(lambda: len(admin.list_topics(topic, timeout=20).topics[topic].partitions) == 4, "four partitions")
+    until(lambda: len(admin.list_topics(topic, timeout=60).topics[topic].partitions) == 4, "four partitions")
     assert refusal(admin.create_partitions([NewPartitions(topic, 3)])).code() == KafkaError.INVALID_PARTITIONS
     unknown = admin.create_partitions([NewPartitions(topic + "x", 3)])
     assert refusal(unknown).code() == KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -183,7 +183,7 @@ def test_records_are_deleted_from_the_front(admin: Any, broker: Broker, topic: s
 
 
 def test_the_cluster_is_described(admin: Any, broker: Broker) -> None:
-    described = admin.describe_cluster(request_timeout=20).result(30)
+    described = admin.describe_cluster(request_timeout=60).result(60)
     assert len(described.cluster_id) == 22
     assert described.controller.id == 1
     assert [(node.id, node.port) for node in described.nodes] == [(1, broker.port)]

@@ -22,7 +22,7 @@ from support.processes import until
 from support.topics import create_topic, fill
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-SECONDS = 30.0
+SECONDS = 60.0
 HOUR = 3_600_000
 NOW = int(time.time() * 1000)
 StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]
@@ -71,7 +71,7 @@ def reading(broker: Broker, group: str, topic: str, **settings: str) -> Iterator
     )  # fmt: skip
     consumer.subscribe([topic])
     try:
-        until(lambda: consumer.poll(0.1) is not None and consumer.assignment(), "an assignment", SECONDS)
+        until(lambda: (consumer.poll(0.1), consumer.assignment())[1], "an assignment", SECONDS)
         yield consumer
     finally:
         consumer.close()

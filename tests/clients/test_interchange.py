@@ -80,7 +80,7 @@ async def write_confluent(servers: str, topic: str, codec: str, shapes: list[Sha
     producer = ConfluentProducer({"bootstrap.servers": servers, "compression.type": codec})
     for key, value, headers, timestamp in shapes:
         producer.produce(topic, value, key, partition=0, timestamp=timestamp, headers=list(headers))
-    assert await asyncio.to_thread(producer.flush, 20) == 0
+    assert await asyncio.to_thread(producer.flush, 60) == 0
 
 
 async def read_confluent(servers: str, topic: str, count: int) -> list[Shape]:
@@ -91,7 +91,7 @@ async def read_confluent(servers: str, topic: str, count: int) -> list[Shape]:
         consumer.subscribe([topic])
         found: list[Shape] = []
         while len(found) < count:
-            message = consumer.poll(20)
+            message = consumer.poll(60)
             assert message is not None, f"{len(found)} of {count} records"
             assert message.error() is None
             headers: Any = message.headers() or ()
@@ -107,7 +107,7 @@ async def write_kafka_python(servers: str, topic: str, codec: str, shapes: list[
         producer = kafka.KafkaProducer(bootstrap_servers=servers, compression_type=None if codec == "none" else codec)
         for key, value, headers, timestamp in shapes:
             producer.send(topic, value, key, headers=list(headers), partition=0, timestamp_ms=timestamp)
-        producer.flush(20)
+        producer.flush(60)
         producer.close()
 
     await asyncio.to_thread(write)
@@ -116,7 +116,7 @@ async def write_kafka_python(servers: str, topic: str, codec: str, shapes: list[
 async def read_kafka_python(servers: str, topic: str, count: int) -> list[Shape]:
     def read() -> list[Shape]:
         consumer = kafka.KafkaConsumer(
-            topic, bootstrap_servers=servers, auto_offset_reset="earliest", consumer_timeout_ms=20_000
+            topic, bootstrap_servers=servers, auto_offset_reset="earliest", consumer_timeout_ms=60_000
         )
         found = []
         for record in consumer:

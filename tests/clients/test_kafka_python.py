@@ -42,7 +42,7 @@ def producer(broker: Broker, **settings: object) -> Any:
 
 def read(broker: Broker, topic: str, count: int, offset: int = 0, **settings: object) -> list[Any]:
     """So many records of a partition from an offset on."""
-    settings = {"auto_offset_reset": "earliest", "consumer_timeout_ms": 20_000, **settings}
+    settings = {"auto_offset_reset": "earliest", "consumer_timeout_ms": 60_000, **settings}
     client = KafkaConsumer(bootstrap_servers=broker.bootstrap, **settings)
     try:
         client.assign([TopicPartition(topic, 0)])
@@ -57,8 +57,8 @@ def test_it_writes_with_every_kind_of_acknowledgement(broker: Broker, topic: str
     create_topic(broker, topic)
     client = producer(broker, acks=acks, enable_idempotence=False)
     futures = [client.send(topic, b"%d" % number, partition=0) for number in range(50)]
-    client.flush(20)
-    sent = [future.get(20) for future in futures]
+    client.flush(60)
+    sent = [future.get(60) for future in futures]
     client.close()
     if acks != 0:
         assert [each.offset for each in sent] == list(range(50))
@@ -70,7 +70,7 @@ def test_it_reads_keys_headers_timestamps_and_nulls(broker: Broker, topic: str) 
     client = producer(broker, compression_type="gzip")
     client.send(topic, b"value", key=b"key", headers=[("h", b"1")], timestamp_ms=NOW)
     client.send(topic, None, key=b"key", timestamp_ms=NOW + 1)
-    client.flush(20)
+    client.flush(60)
     client.close()
     first, second = read(broker, topic, 2)
     assert (first.key, first.value, first.timestamp, list(first.headers)) == (b"key", b"value", NOW, [("h", b"1")])
@@ -82,7 +82,7 @@ def test_an_idempotent_producer_keeps_order(broker: Broker, topic: str) -> None:
     client = producer(broker, enable_idempotence=True, acks="all", batch_size=200)
     for number in range(200):
         client.send(topic, b"%d" % number, partition=0)
-    client.flush(20)
+    client.flush(60)
     client.close()
     assert values_of(broker, topic) == [b"%d" % number for number in range(200)]
 
@@ -91,7 +91,7 @@ def test_a_message_that_is_too_large_is_refused(broker: Broker, topic: str) -> N
     create_topic(broker, topic, configs={"max.message.bytes": "1000"})
     client = producer(broker)
     with pytest.raises(MessageSizeTooLargeError):
-        client.send(topic, b"x" * 2000).get(20)
+        client.send(topic, b"x" * 2000).get(60)
     client.close()
 
 
@@ -122,7 +122,7 @@ def test_a_group_goes_on_where_it_committed(broker: Broker, topic: str) -> None:
     def some(count: int) -> list[bytes]:
         client = KafkaConsumer(
             topic, bootstrap_servers=broker.bootstrap, group_id=f"group-{topic}", auto_offset_reset="earliest",
-            enable_auto_commit=False, max_poll_records=count, consumer_timeout_ms=30_000,
+            enable_auto_commit=False, max_poll_records=count, consumer_timeout_ms=60_000,
         )  # fmt: skip
         values = [next(client).value for _ in range(count)]
         client.commit()

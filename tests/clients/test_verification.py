@@ -17,7 +17,7 @@ from support.processes import until
 from support.raw import RawConnection
 from support.topics import create_topic
 
-SECONDS = 30.0
+SECONDS = 60.0
 TRANSACTIONAL = 0x10
 LATEST = -1
 READ_COMMITTED = 1

@@ -10,7 +10,7 @@ from support.brokers import Broker
 from support.processes import until
 from support.raw import RawConnection
 
-SECONDS = 30.0
+SECONDS = 60.0
 TRANSACTIONAL = 16
 
 

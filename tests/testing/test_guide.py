@@ -20,4 +20,4 @@ def test_every_example_of_the_guide_runs(pytester: pytest.Pytester) -> None:
     pytester.makeini(settings)
     wanted = sum(example.count("def test_") for example in examples)
     assert wanted >= 6
-    pytester.runpytest_subprocess("-q", timeout=120).assert_outcomes(passed=wanted)
+    pytester.runpytest_subprocess("-q", timeout=250).assert_outcomes(passed=wanted)

@@ -21,23 +21,23 @@ import confluent_kafka
 def test_confluent_kafka_writes_and_reads(ottla_broker, ottla_topic):
     producer = confluent_kafka.Producer({"bootstrap.servers": ottla_broker.bootstrap})
     producer.produce(ottla_topic, key="k", value="v")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": ottla_broker.bootstrap, "group.id": "g1", "auto.offset.reset": "earliest"}
     )
     consumer.subscribe([ottla_topic])
-    message = consumer.poll(20)
+    message = consumer.poll(60)
     assert (message.key(), message.value(), message.error()) == (b"k", b"v", None)
     consumer.close()
 
 
 def test_kafka_python_writes_and_reads(ottla_broker, ottla_topic):
     producer = kafka.KafkaProducer(bootstrap_servers=ottla_broker.bootstrap)
-    producer.send(ottla_topic, b"v").get(20)
+    producer.send(ottla_topic, b"v").get(60)
     producer.close()
     consumer = kafka.KafkaConsumer(
         ottla_topic, bootstrap_servers=ottla_broker.bootstrap, group_id="g2", auto_offset_reset="earliest",
-        consumer_timeout_ms=20_000,
+        consumer_timeout_ms=60_000,
     )
     assert next(consumer).value == b"v"
     consumer.close()
@@ -53,7 +53,7 @@ def test_aiokafka_writes_and_reads(ottla_broker, ottla_topic):
             ottla_topic, bootstrap_servers=ottla_broker.bootstrap, group_id="g3", auto_offset_reset="earliest"
         )
         await consumer.start()
-        message = await asyncio.wait_for(consumer.getone(), 20)
+        message = await asyncio.wait_for(consumer.getone(), 60)
         await consumer.stop()
         return message.value
 
@@ -89,7 +89,7 @@ def left_behind() -> set[str]:
 def test_the_three_common_clients_work_in_a_users_tests(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(CLIENTS)
     pytester.makeconftest(THREADS)
-    result = pytester.runpytest_subprocess("-q", timeout=120)
+    result = pytester.runpytest_subprocess("-q", timeout=250)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["*no thread is left*"])
 
@@ -98,7 +98,7 @@ def test_one_broker_serves_the_whole_session(pytester: pytest.Pytester, monkeypa
     seen = pytester.path / "seen"
     monkeypatch.setenv("SEEN", str(seen))
     pytester.makepyfile(PORTS)
-    pytester.runpytest_subprocess("-q", "-p", "no:xdist", timeout=60).assert_outcomes(passed=6)
+    pytester.runpytest_subprocess("-q", "-p", "no:xdist", timeout=250).assert_outcomes(passed=6)
     assert len(set(seen.read_text().splitlines())) == 1
 
 
@@ -109,7 +109,7 @@ def test_every_test_has_its_own_broker_where_the_scope_says_so(
     monkeypatch.setenv("SEEN", str(seen))
     pytester.makeini("[pytest]\nottla_scope = function\n")
     pytester.makepyfile(PORTS)
-    pytester.runpytest_subprocess("-q", timeout=60).assert_outcomes(passed=6)
+    pytester.runpytest_subprocess("-q", timeout=250).assert_outcomes(passed=6)
     directories = {line.split()[1] for line in seen.read_text().splitlines()}
     assert len(directories) == 6
     assert not directories & left_behind()
@@ -122,7 +122,7 @@ def test_every_worker_of_a_parallel_run_has_its_own_broker(
     seen = pytester.path / "seen"
     monkeypatch.setenv("SEEN", str(seen))
     pytester.makepyfile(PORTS)
-    pytester.runpytest_subprocess("-q", "-n", "2", "--dist", "each", timeout=120).assert_outcomes(passed=12)
+    pytester.runpytest_subprocess("-q", "-n", "2", "--dist", "each", timeout=250).assert_outcomes(passed=12)
     lines = {tuple(line.split()) for line in seen.read_text().splitlines()}
     assert len(lines) == len({address for address, _, _ in lines}) == len({worker for _, _, worker in lines}) == 2
     assert not {directory for _, directory, _ in lines} & left_behind()
@@ -134,10 +134,10 @@ def test_a_fault_that_a_test_leaves_behind_reaches_no_other(pytester: pytest.Pyt
         import confluent_kafka
 
         def write(bootstrap, topic):
-            producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 5000})
+            producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 60000})
             errors = []
             producer.produce(topic, "v", callback=lambda error, message: errors.append(error))
-            producer.flush(20)
+            producer.flush(60)
             return errors
 
         def test_one_leaves_faults(ottla_cluster):
@@ -151,7 +151,7 @@ def test_a_fault_that_a_test_leaves_behind_reaches_no_other(pytester: pytest.Pyt
             assert write(ottla_cluster.bootstrap, ottla_topic) == [None]
         """
     )
-    pytester.runpytest_subprocess("-q", timeout=120).assert_outcomes(passed=2)
+    pytester.runpytest_subprocess("-q", timeout=250).assert_outcomes(passed=2)
 
 
 def test_settings_and_the_number_of_nodes_come_from_the_ini_file(pytester: pytest.Pytester) -> None:
@@ -162,22 +162,22 @@ def test_settings_and_the_number_of_nodes_come_from_the_ini_file(pytester: pytes
 
         def test_nodes(ottla_fresh_cluster, ottla_topic):
             admin = AdminClient({"bootstrap.servers": ottla_fresh_cluster.bootstrap})
-            found = admin.list_topics(timeout=20)
+            found = admin.list_topics(timeout=60)
             assert len(found.brokers) == 2
             assert len(found.topics[ottla_topic].partitions[0].replicas) == 2
 
         def test_partitions(ottla_fresh_broker):
             name = ottla_fresh_broker.create_topic("many", partitions=-1)
             admin = AdminClient({"bootstrap.servers": ottla_fresh_broker.bootstrap})
-            assert len(admin.list_topics(name, timeout=20).topics[name].partitions) == 7
+            assert len(admin.list_topics(name, timeout=60).topics[name].partitions) == 7
         """
     )
-    pytester.runpytest_subprocess("-q", timeout=120).assert_outcomes(passed=2)
+    pytester.runpytest_subprocess("-q", timeout=250).assert_outcomes(passed=2)
 
 
 def test_a_wrong_scope_is_told(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nottla_scope = sessions\n")
-    result = pytester.runpytest_subprocess("-q", timeout=60)
+    result = pytester.runpytest_subprocess("-q", timeout=250)
     result.stderr.fnmatch_lines(["*ottla_scope is a scope of pytest, not 'sessions'*"])
 
 
