@@ -2,7 +2,7 @@
 
 Starts a cluster of three processes, lets things happen to it (a log grows, a leader is killed, a group changes, the
 quorum's leader is killed), writes down what any client can see while they happen, and draws that. Run it again at any
-time: `.venv/bin/python scripts/draw_pictures.py [DIRECTORY]`; times and ids will be others, the story is the same.
+time: `.venv/bin/python scripts/draw_pictures.py [DIRECTORY [PORT]]`; times and ids will differ, the story is the same.
 """
 
 import asyncio
@@ -428,9 +428,9 @@ async def draw_quorum(nodes: Nodes, admin: ottla.Admin, target: Path) -> None:
     drawing.save(target / "quorum.svg")
 
 
-async def main(target: Path) -> None:
+async def main(target: Path, first_port: int | None) -> None:
     with tempfile.TemporaryDirectory(prefix="ottla-pictures-") as directory:
-        nodes = Nodes(Path(directory), None)
+        nodes = Nodes(Path(directory), first_port)
         try:
             await nodes.start()
             async with ottla.Admin(bootstrap_servers=nodes.bootstrap) as admin:
@@ -444,4 +444,4 @@ async def main(target: Path) -> None:
 if __name__ == "__main__":
     place = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
     place.mkdir(parents=True, exist_ok=True)
-    asyncio.run(main(place))
+    asyncio.run(main(place, int(sys.argv[2]) if len(sys.argv) > 2 else None))

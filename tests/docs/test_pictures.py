@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from docs.pages import REPOSITORY
+from support.processes import free_ports
 
 PAGES = REPOSITORY / "docs" / "explanation"
 # What scripts/draw_pictures.py draws, and words that each of its pictures has.
@@ -28,7 +29,7 @@ def words(picture: Path) -> str:
 
 @pytest.mark.timeout(900)
 def test_all_pictures_are_drawn_from_a_running_cluster(tmp_path: Path) -> None:
-    command = [sys.executable, str(REPOSITORY / "scripts" / "draw_pictures.py"), str(tmp_path)]
+    command = [sys.executable, str(REPOSITORY / "scripts" / "draw_pictures.py"), str(tmp_path), str(free_ports(3))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=840)
     assert done.returncode == 0, done.stdout + done.stderr
     assert {picture.name for picture in tmp_path.iterdir()} == set(TELLING)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from support.processes import free_port
+from support.processes import free_port, free_ports
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILT_FROM = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
@@ -143,6 +143,7 @@ def test_a_node_serves_and_what_is_sent_comes_back(installed: Installed, tmp_pat
 
 
 def test_the_demo_plays_from_an_installed_package(environments: dict[str, Installed]) -> None:
-    said = environments["compiled"].run("ottla", "demo", "--once", "--pace", "0.1", "--rate", "300")
+    port = str(free_ports(3))
+    said = environments["compiled"].run("ottla", "demo", "--once", "--pace", "0.1", "--rate", "300", "--port", port)
     assert "Every event that was acknowledged is there, once, byte for byte." in said
     assert "pip install" in said  # Spark is not there, and it says how to get it
