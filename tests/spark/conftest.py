@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     # PySpark leaves sockets to the collector, which finds them during any of the tests that follow.
     pytestconfig.addinivalue_line("filterwarnings", "ignore:unclosed:ResourceWarning")
-    settings = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC", "spark.log.level": "FATAL"}
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.log.level": "FATAL",
+        "spark.python.authenticate.socketTimeout": "5m",  # who fetches rows may be slow to come for them
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PySpark leaves sockets to the collector
         session = ottla.spark.start_session("tests", "local[2]", settings)
