@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 T = TypeVar("T")
 
-ATTEMPTS = 6
+ATTEMPTS = 12
 _LATE_WORKER = "failed to connect back"
 _log = logging.getLogger(__name__)
 
