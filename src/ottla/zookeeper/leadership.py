@@ -68,7 +68,7 @@ class Leadership:
         failed: Callable[[str], None],
     ) -> None:
         self._session = session
-        self.term = term
+        self._term = term
         self.writer = writer
         self._told = told
         self._failed = failed
@@ -84,7 +84,7 @@ class Leadership:
 
     @property
     def epoch(self) -> int:
-        return self.term.epoch
+        return self._term.epoch
 
     @property
     def end_offset(self) -> int:
@@ -148,7 +148,7 @@ class Leadership:
             if lost is not None:
                 await self._reach_again(mark, lost)
             try:
-                await self._session.commit([mark, *operations], [self.term.fence])
+                await self._session.commit([mark, *operations], [self._term.fence])
                 return
             except Unreachable as problem:
                 lost = problem

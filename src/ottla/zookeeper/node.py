@@ -133,11 +133,6 @@ class ZooKeeperNode:
         return self._watching is not None and self._watching.present.get(broker_id) == epoch
 
     @property
-    def fence(self) -> tuple[str, int]:
-        assert self._leadership is not None, "only a controller is watching"
-        return self._leadership.term.fence
-
-    @property
     def latest(self) -> ClusterImage:
         assert self._leadership is not None, "only a controller is watching"
         return self._leadership.latest
@@ -312,11 +307,11 @@ class ZooKeeperNode:
         loaded = await self._read(tree)
         writer = Writer(tree, epoch)
         await self._complete(loaded, writer, epoch_version)
-        watching = Watching(session, self._orders, self, self._place.world.clock)
+        term = Term(epoch, epoch_version, mark.stat.version)
+        watching = Watching(session, self._orders, self, self._place.world.clock, term.fence)
         await watching.begin()
         offset = epoch * OFFSETS_IN_EPOCH
         image = loaded.image._replace(offset=offset, epoch=epoch)
-        term = Term(epoch, epoch_version, mark.stat.version)
         self._leadership = Leadership(session, term, image, writer, self._stored, self._write_failed)
         self._watching = watching
         self._settled = image

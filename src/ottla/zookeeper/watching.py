@@ -45,11 +45,6 @@ class Office(Protocol):
     """The controller's own view of what is in the tree."""
 
     @property
-    def fence(self) -> tuple[str, int]:
-        """A znode and its version: while it has that, this office lasts."""
-        ...
-
-    @property
     def latest(self) -> ClusterImage:
         """With everything that was decided, stored or not."""
         ...
@@ -73,10 +68,14 @@ class Office(Protocol):
 
 
 class Watching:
-    """All watches of one office. `begin`, then `start`; `stop` at its end."""
+    """All watches of one office. `begin`, then `start`; `stop` at its end.
 
-    def __init__(self, session: Ensemble, orders: Orders, office: Office, clock: Clock) -> None:
+    `fence` is a znode and its version: while it has that, the office lasts.
+    """
+
+    def __init__(self, session: Ensemble, orders: Orders, office: Office, clock: Clock, fence: tuple[str, int]) -> None:
         self._session = session
+        self._fence = fence
         self._orders = orders
         self._office = office
         self._clock = clock
@@ -210,7 +209,7 @@ class Watching:
             if not layout.is_ours(path, found.data):
                 await self._compare(layout.read_partitions(path, found.data))
         if seen:
-            await self._session.commit(seen, [self._office.fence])
+            await self._session.commit(seen, [self._fence])
 
     async def _compare(self, partitions: Sequence[tuple[str, int]]) -> None:
         for topic, number in partitions:
@@ -258,7 +257,7 @@ class Watching:
             await self._take_away(path, found.stat.version)
         elif len(left) < len(listed):
             written = Write(path, layout.reassignment_znode(left), found.stat.version)
-            await self._session.commit([written], [self._office.fence])
+            await self._session.commit([written], [self._fence])
 
     def _is_moving(self, move: Move) -> bool:
         """Whether a partition is on its way there: neither refused nor done, nor sent elsewhere since."""
@@ -283,7 +282,7 @@ class Watching:
 
     async def _take_away(self, path: str, version: int = ANY_VERSION) -> None:
         """Only while this office lasts: the next controller has not carried the request out."""
-        checks = [self._office.fence]
+        checks = [self._fence]
         if version != ANY_VERSION:
             checks.append((path, version))
         try:
