@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 import ottla.testing
+from ottla.testing.life import CountedThreads
 from support.polling import wait_until
 
 
@@ -104,6 +106,26 @@ def test_nodes_that_live_stay_leaders_while_time_flies(cluster: ottla.testing.Cl
     cluster.advance(60)
     assert (cluster.leader(topic), cluster.controller()) == before
     cluster.wait_in_sync([topic])
+
+
+def test_they_do_though_their_disks_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with much else to do."""
+    quick = CountedThreads.submit
+
+    def slow(threads: CountedThreads, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        def after_a_while() -> Any:
+            time.sleep(0.02)
+            return work(*arguments, **named)
+
+        return quick(threads, after_a_while)
+
+    monkeypatch.setattr(CountedThreads, "submit", slow)
+    with ottla.testing.cluster(3) as cluster:
+        topic = cluster.create_topic("calm")
+        cluster.wait_in_sync([topic])
+        before = (cluster.leader(topic), cluster.controller())
+        cluster.advance(30)
+        assert (cluster.leader(topic), cluster.controller()) == before
 
 
 def test_a_fault_can_be_for_one_node_only(cluster: ottla.testing.Cluster) -> None:

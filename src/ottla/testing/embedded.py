@@ -42,7 +42,8 @@ CLUSTER_MOST_SECONDS = 900.0
 TURNS = 4
 """Turns of every node between two steps of time: a question to another node, and its answer."""
 BREATH_SECONDS = 0.001
-"""What a step leaves to the threads that write."""
+WRITING_SECONDS = 1.0
+"""How long a turn waits for the threads that write: on a busy machine they, too, must come to it while time flies."""
 DELETE_TOPICS_VERSION = 6
 
 
@@ -250,6 +251,9 @@ class System:
     def _turns(self) -> None:
         time.sleep(BREATH_SECONDS)
         for _ in range(TURNS):
+            deadline = time.monotonic() + WRITING_SECONDS
+            while any(life.writes for life in self._serving()) and time.monotonic() < deadline:
+                time.sleep(BREATH_SECONDS)
             for turned in [life.turn() for life in self._serving()]:
                 turned.result(PATIENCE_SECONDS)
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from socket import socket
-from threading import Event, Thread
-from typing import Any, NamedTuple, TypeVar
+from threading import Event, Lock, Thread
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from ottla.base.settings.values import BrokerValues
 from ottla.broker.broker import Broker, Platform
@@ -30,6 +30,7 @@ from ottla.testing.files import OwnedDisk
 from ottla.testing.network import HOST, CuttableLinks, KeptPort, Network
 from ottla.testing.steered import Killed, SteeredLoop, SteeredTime
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 logger = logging.getLogger("ottla.testing")
@@ -60,6 +61,30 @@ class Ports(NamedTuple):
                 port.release()
 
 
+class CountedThreads(ThreadPoolExecutor):
+    """I/O threads that know how much is under way."""
+
+    def __init__(self, count: int, name: str) -> None:
+        super().__init__(count, name)
+        self.under_way = 0
+        self._counting = Lock()
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        with self._counting:
+            self.under_way += 1
+        try:
+            future = super().submit(fn, *args, **kwargs)
+        except BaseException:
+            self._ended(None)
+            raise
+        future.add_done_callback(self._ended)
+        return future
+
+    def _ended(self, _: object) -> None:
+        with self._counting:
+            self.under_way -= 1
+
+
 class Life:
     """Begins when it is made; `started` and `ended` tell how far it is."""
 
@@ -77,7 +102,7 @@ class Life:
         self._disk = OwnedDisk()
         self._listeners: list[Listener] = []
         self._loop = SteeredLoop(around.time)
-        self._threads = ThreadPoolExecutor(values.integer("num.io.threads"), f"ottla-io-{node_id}")
+        self._threads = CountedThreads(values.integer("num.io.threads"), f"ottla-io-{node_id}")
         world = World(self._disk, around.time, RealRandom(), boot_id())
         self.assembly = Assembly(
             Platform(self._loop, world, self._threads, CuttableLinks(node_id, around.network)),
@@ -110,6 +135,11 @@ class Life:
         turned: Future[None] = Future()
         self._loop.call_soon_threadsafe(turned.set_result, None)
         return turned
+
+    @property
+    def writes(self) -> bool:
+        """Whether its I/O threads are at work."""
+        return self._threads.under_way > 0
 
     def pause(self) -> None:
         """Nothing happens until `resume`; sockets stay open. Returns when the node stands still."""
