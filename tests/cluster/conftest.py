@@ -9,7 +9,7 @@ import pytest
 
 from support.cluster_processes import ClusterProcesses, NewCluster, under_test
 from support.zookeeper import ZooKeeperEnsemble
-from support.zookeeper_clusters import ZooKeeperCluster
+from support.zookeeper_clusters import ONLY_THE_STORYS_TOPICS, ZooKeeperCluster
 
 # Kafka 4 has no other way than the quorum.
 COORDINATION = ["quorum"] if under_test() == "kafka" else ["quorum", "zookeeper"]
@@ -38,7 +38,7 @@ def new_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> NewCluster:
     def of_quorum(
         nodes: int = 3, settings: Mapping[str, str] | None = None, *, links: bool = False
     ) -> ClusterProcesses:
-        return ClusterProcesses(tmp_path, nodes, settings, links=links)
+        return ClusterProcesses(tmp_path, nodes, {**ONLY_THE_STORYS_TOPICS, **(settings or {})}, links=links)
 
     if request.param == "quorum":
         return of_quorum
@@ -47,6 +47,7 @@ def new_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> NewCluster:
     def of_zookeeper(
         nodes: int = 3, settings: Mapping[str, str] | None = None, *, links: bool = False
     ) -> ClusterProcesses:
-        return ZooKeeperCluster(tmp_path, ensemble, nodes, settings, links=links, chroot=f"/{tmp_path.name}")
+        own = {**ONLY_THE_STORYS_TOPICS, **(settings or {})}
+        return ZooKeeperCluster(tmp_path, ensemble, nodes, own, links=links, chroot=f"/{tmp_path.name}")
 
     return of_zookeeper

@@ -37,7 +37,7 @@ QUICK = {
     "broker.heartbeat.interval.ms": "300",
     "broker.session.timeout.ms": "6000",
     "controller.quorum.fetch.timeout.ms": "4000",
-    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.election.backoff.max.ms": "300",
     "replica.lag.time.max.ms": "6000",
     "replica.fetch.wait.max.ms": "100",
@@ -48,9 +48,9 @@ QUICK = {
 }
 SILENCE = {
     # For stories of nodes that fall silent, which take as long as it takes until somebody misses them.
-    "broker.session.timeout.ms": "1500",
-    "controller.quorum.fetch.timeout.ms": "1000",
-    "replica.lag.time.max.ms": "2000",
+    "broker.session.timeout.ms": "2500",
+    "controller.quorum.fetch.timeout.ms": "2000",
+    "replica.lag.time.max.ms": "3000",
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -18,7 +19,8 @@ from pathlib import Path
 
 HOST = "127.0.0.1"
 CHUNK = 1 << 18
-START_SECONDS = 5.0
+START_SECONDS = 30.0
+LOOKS, LOOK_SECONDS = 10, 0.05
 
 Pids = Callable[[], Mapping[int, int]]
 """The processes of the nodes that run: node → process."""
@@ -75,6 +77,7 @@ class Network:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await asyncio.sleep(0)  # lets the transports close
+            await self._loop.shutdown_default_executor()
 
         with suppress(TimeoutError):
             asyncio.run_coroutine_threadsafe(end(), self._loop).result(START_SECONDS)
@@ -91,14 +94,35 @@ class Network:
         return self._open[pair]
 
     def _carry(self, node: int, target: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        source = self._node_behind(writer.get_extra_info("peername")[1], writer.get_extra_info("sockname")[1])
-        gate = self._gate((source, node))
-        task = self._loop.create_task(_connect(target, gate, reader, writer))
+        async def carry() -> None:
+            try:
+                source = await self._node_behind(reader, writer)
+                await _connect(target, self._gate((source, node)), reader, writer)
+            finally:
+                writer.transport.abort()
+
+        task = self._loop.create_task(carry())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _node_behind(self, port: int, reached: int) -> int:
-        """The node whose process has a socket from this port to the proxy's; 0 for anybody else."""
+    async def _node_behind(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+        """The node whose process has the socket at the other end; 0 where nobody has it any more.
+
+        It may take a second look: the kernel's table can miss a line while others come and go, and a node may be
+        quicker to connect than a test to learn its process.
+        """
+        ends = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+        for _ in range(LOOKS):
+            if reader.at_eof() or None in ends:
+                break
+            # Not on the loop: a look at all connections of a busy machine takes a while, and others send meanwhile.
+            node = await asyncio.to_thread(self._owner, ends[0][1], ends[1][1])
+            if node:
+                return node
+            await asyncio.sleep(LOOK_SECONDS)
+        return 0
+
+    def _owner(self, port: int, reached: int) -> int:
         inode = _inode_of(port, reached)
         for node, pid in self._pids().items():
             if inode is not None and f"socket:[{inode}]" in _descriptors(pid):
@@ -108,19 +132,13 @@ class Network:
 
 def _inode_of(port: int, remote: int) -> str | None:
     """The kernel gives one local port to several connections, to different remote ends: only both tell which it is."""
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:] + _six():
-        fields = line.split()
-        ends = [int(end.rpartition(":")[2], 16) for end in fields[1:3]]
-        if ends == [port, remote]:
-            return fields[9]
+    row = re.compile(rf":{port:04X} [0-9A-F]+:{remote:04X} (?:\S+ +){{6}}(\d+)")
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):  # Java opens its sockets for both families
+        with suppress(OSError):
+            found = row.search(Path(table).read_text())
+            if found:
+                return found[1]
     return None
-
-
-def _six() -> list[str]:
-    """Java opens its sockets for both families; such a socket is listed with the other one."""
-    with suppress(OSError):
-        return Path("/proc/net/tcp6").read_text().splitlines()[1:]
-    return []
 
 
 def _descriptors(pid: int) -> set[str]:
@@ -135,19 +153,18 @@ def _descriptors(pid: int) -> set[str]:
 async def _connect(
     target: int, gate: asyncio.Event, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    ends = [writer]
+    onward_writer: asyncio.StreamWriter | None = None
     try:
         await gate.wait()
         onward_reader, onward_writer = await asyncio.open_connection(HOST, target)
-        ends.append(onward_writer)
         async with asyncio.TaskGroup() as pumps:
             pumps.create_task(_pump(reader, onward_writer, gate))
             pumps.create_task(_pump(onward_reader, writer, gate))
     except* OSError:
-        pass  # nobody listens there, or one side went: the other one is told below
+        pass  # nobody listens there, or one side went: the other one is told by the end of its connection
     finally:
-        for end in ends:
-            end.transport.abort()
+        if onward_writer is not None:
+            onward_writer.transport.abort()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: asyncio.Event) -> None:
