@@ -89,6 +89,8 @@ def _passed(reader: ClientReader, partition: TopicPartition, end: int) -> bool:
 class ReadUniverse(Universe):
     """A universe whose readers are the client's."""
 
+    ambushed = 0
+
     def _actors(self) -> list[Actor]:
         actors = super()._actors()
         self.readers: list[ClientReader] = []

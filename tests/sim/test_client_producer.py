@@ -71,6 +71,8 @@ class ProgramWriter(Writer):
 class ProgramUniverse(Universe):
     """A universe in which all writers are programs."""
 
+    ambushed = 0
+
     def _actors(self) -> list[Actor]:
         return [self._program(actor) if type(actor) is Writer else actor for actor in super()._actors()]
 

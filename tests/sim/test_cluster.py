@@ -13,7 +13,7 @@ import pytest
 from ottla.sim.universe import Universe
 
 FIRST, SEEDS, TOGETHER = 1, 100, 10
-REPEATED = (3, 10, 15, 18)
+REPEATED = (3, 4, 10, 15)
 
 
 def simulate(*arguments: str, hash_seed: str = "0") -> subprocess.CompletedProcess[str]:

@@ -1,19 +1,24 @@
 """What goes wrong in a universe: drawn from the seed, undone by `heal`.
 
-Owns: which faults happen when, and how long each lasts. Never knows: what clients do. Invariants: power is cut only
-where the cluster promises to survive it (everything flushed before it is acknowledged, or one machine at a time, the
-others being in sync); processes are killed at any time; after `heal` nothing is broken any more and everybody runs.
+Owns: which faults happen when, and how long each lasts. Some universes know ambushes, which chance alone would hardly
+ever find: a leader dies just when its followers lack what it wrote, or when a replica is back that missed what was
+acknowledged; a node that is alone loses power again and again. Never knows: what clients do. Invariants: power is cut
+only where the cluster promises to survive it (everything flushed before it is acknowledged, or one machine at a time,
+the others being in sync); processes are killed at any time; after `heal` nothing is broken any more and everybody runs.
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from random import Random
 
+from ottla.metadata.image import PartitionImage
 from ottla.sim.cluster import SimCluster, SimNode
 
 LONGEST_SECONDS = 6.0
+PATIENCE_SECONDS = 12.0
+"""How long an ambush waits for a follower to fall out of the in-sync set."""
 
 
 class Power(Enum):
@@ -27,7 +32,9 @@ class Power(Enum):
 class Faults:
     """One fault after the other, until healed."""
 
-    def __init__(self, cluster: SimCluster, random: Random, power: Power, clients: list[str]) -> None:
+    def __init__(
+        self, cluster: SimCluster, random: Random, power: Power, clients: list[str], *, ambushes: bool = False
+    ) -> None:
         self._cluster = cluster
         self._scheduler = cluster.scheduler
         self._network = cluster.network
@@ -54,6 +61,10 @@ class Faults:
         # Some universes know few faults and those often: that finds what a mixture of all hides.
         self._kinds = random.sample(every, random.randint(2, len(every)))
         self._pause_seconds = random.uniform(0.5, 4.0)
+        if ambushes:
+            alone = len(cluster.nodes) == 1
+            lurking = [self._cut_power] if alone else [self._strand_leader, self._outrun_follower]
+            self._kinds += lurking * len(self._kinds)
         self.happened = 0
 
     def start(self) -> None:
@@ -100,17 +111,20 @@ class Faults:
     def _kill_leader(self) -> None:
         """Whoever leads a partition, as one of the living knows it."""
         living = {node.id: node for node in self._living()}
-        ready = [node for node in living.values() if node.ready]
-        if not ready:
-            return
-        assembly = self._random.choice(ready).assembly
-        assert assembly is not None
-        leaders = [
-            partition.leader for topic in assembly.loader.image.topics.values() for partition in topic.partitions
-        ]
-        leader = living.get(self._random.choice(leaders)) if leaders else None
+        partitions = self._partitions(lambda name: True)
+        leader = living.get(self._random.choice(partitions).leader) if partitions else None
         if leader is not None:
             self._kill_node(leader)
+
+    def _partitions(self, of: Callable[[str], bool]) -> list[PartitionImage]:
+        """The partitions of some topics, as one of the living knows them."""
+        ready = [node for node in self._living() if node.ready]
+        if not ready:
+            return []
+        assembly = self._random.choice(ready).assembly
+        assert assembly is not None
+        topics = assembly.loader.image.topics.values()
+        return [partition for topic in topics if of(topic.name) for partition in topic.partitions]
 
     def _kill_some(self) -> None:
         """Several at once, or all."""
@@ -166,7 +180,71 @@ class Faults:
                         return False
         return True
 
+    # --- ambushes ---
+
+    def _strand_leader(self) -> None:
+        """A leader dies with what clients wrote to it while followers, or only the next leader, did not reach it."""
+        found = self._replicas()
+        if found is None:
+            return
+        leader, followers = found
+        paths = self._between(leader, followers[: self._random.choice((1, 1, len(followers)))])
+        self._break(paths)
+        self._scheduler.after(self._random.uniform(0.1, 1.5), partial(self._strike, leader, paths))
+
+    def _outrun_follower(self) -> None:
+        """A follower falls out of the in-sync set, and is back when the leader dies."""
+        found = self._replicas()
+        if found is None:
+            return
+        leader, followers = found
+        paths = self._between(leader, followers[:1])
+        self._break(paths)
+        deadline = self._scheduler.now + PATIENCE_SECONDS
+
+        def watch() -> None:
+            if self._is_out(followers[0], leader) or self._scheduler.now > deadline:
+                self._scheduler.after(self._random.uniform(0.1, 0.5), partial(self._strike, leader, paths))
+            else:
+                self._scheduler.after(0.1, watch)
+
+        watch()
+
+    def _strike(self, leader: SimNode, paths: list[tuple[str, str]]) -> None:
+        if not self._healed:
+            if leader.alive and not leader.paused:
+                leader.kill()
+                # Soon: the next ambush needs everybody.
+                self._scheduler.after(self._random.uniform(0.05, 1.5), partial(self._boot, leader))
+            self._mend(paths)
+
+    def _replicas(self) -> tuple[SimNode, list[SimNode]] | None:
+        """The leader and the followers, in the order in which they might lead, of a partition that has all of them."""
+        living = {node.id: node for node in self._living()}
+        written = self._partitions(lambda name: not name.startswith("__"))
+        whole = [each for each in written if len(each.in_sync) > 1 and living.keys() >= set(each.replicas)]
+        if not whole:
+            return None
+        partition = self._random.choice(whole)
+        if partition.leader not in living:
+            return None
+        return living[partition.leader], [living[each] for each in partition.replicas if each != partition.leader]
+
+    def _is_out(self, follower: SimNode, leader: SimNode) -> bool:
+        """Whether a partition has left the follower behind, as its leader knows it."""
+        if leader.assembly is None:
+            return True
+        topics = leader.assembly.loader.image.topics.values()
+        return any(
+            partition.leader == leader.id and follower.id in partition.replicas and follower.id not in partition.in_sync
+            for topic in topics
+            for partition in topic.partitions
+        )
+
     # --- the network ---
+
+    def _between(self, one: SimNode, others: Sequence[SimNode]) -> list[tuple[str, str]]:
+        return [path for other in others for path in ((one.name, other.name), (other.name, one.name))]
 
     def _hosts(self) -> list[str]:
         return [node.name for node in self._cluster.nodes] + self._clients
@@ -188,17 +266,19 @@ class Faults:
         self._cut([(name, other) for other in others] + [(other, name) for other in others])
 
     def _cut(self, paths: list[tuple[str, str]]) -> None:
+        self._break(paths)
+        self._scheduler.after(self._random.uniform(0.1, 12.0), partial(self._mend, paths))
+
+    def _break(self, paths: list[tuple[str, str]]) -> None:
         self._scheduler.trace.tell(f"cut: {' '.join(f'{one}>{other}' for one, other in paths)}")
         for path in paths:
             self._network.cut(*path)
 
-        def mend() -> None:
-            if not self._healed:
-                self._scheduler.trace.tell(f"mended: {' '.join(f'{one}>{other}' for one, other in paths)}")
-                for path in paths:
-                    self._network.mend(*path)
-
-        self._scheduler.after(self._random.uniform(0.1, 12.0), mend)
+    def _mend(self, paths: list[tuple[str, str]]) -> None:
+        if not self._healed:
+            self._scheduler.trace.tell(f"mended: {' '.join(f'{one}>{other}' for one, other in paths)}")
+            for path in paths:
+                self._network.mend(*path)
 
     def _spikes(self) -> None:
         weather = self._network.weather

@@ -63,6 +63,7 @@ class Plan(NamedTuple):
     """Of a consumer group."""
     seconds: float
     power: Power
+    ambushes: bool
     delay: tuple[float, float]
     """Of the network, in seconds."""
     haste: float
@@ -70,7 +71,7 @@ class Plan(NamedTuple):
     settings: dict[str, str]
 
 
-def draw(random: Random) -> Plan:
+def draw(random: Random, *, ambushes: bool) -> Plan:
     """A plan; most universes are three nodes that are everything."""
     both = "broker,controller"
     roles = random.choice(
@@ -87,6 +88,8 @@ def draw(random: Random) -> Plan:
     replicas = min(3, sum("broker" in role for role in roles))
     least = "2" if replicas == 3 else "1"
     power = random.choice((Power.NEVER, Power.NEVER, Power.ONE if replicas == 3 else Power.ANY, Power.ANY))
+    if ambushes and replicas == 1:
+        power = Power.ANY
     settings = {
         "offsets.topic.num.partitions": str(random.randint(1, 3)),
         "offsets.topic.replication.factor": str(replicas),
@@ -121,6 +124,7 @@ def draw(random: Random) -> Plan:
         members=random.randint(0, 2),
         seconds=random.uniform(5.0, 25.0),
         power=power,
+        ambushes=ambushes,
         delay=random.choice(((0.0001, 0.001), (0.001, 0.01), (0.0001, 0.05))),
         haste=random.choice((0.03, 0.05, 0.1)),
         settings=settings,
@@ -130,11 +134,14 @@ def draw(random: Random) -> Plan:
 class Universe:
     """See the module. `run` once."""
 
+    ambushed = 4
+    """In every so many universes the faults also lie in wait; 0 for in none."""
+
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._random = Random(seed)
         self.scheduler = Scheduler(Random(self._random.getrandbits(64)))
-        self.plan = draw(self._random)
+        self.plan = draw(self._random, ambushes=self.ambushed > 0 and seed % self.ambushed == 0)
         self.trace = self.scheduler.trace
         self.history = History(self.trace.tell)
         self._lines = LogLines(self.trace)
@@ -146,7 +153,8 @@ class Universe:
         self._copies = [TopicPartition(COPIES, number) for number in range(2)]
         self.actors = self._actors()
         names = [actor.name for actor in self.actors]
-        self.faults = Faults(self.cluster, Random(self._random.getrandbits(64)), self.plan.power, names)
+        random = Random(self._random.getrandbits(64))
+        self.faults = Faults(self.cluster, random, self.plan.power, names, ambushes=self.plan.ambushes)
         self._judge = self.cluster.client("judge")
 
     def _actors(self) -> list[Actor]:
