@@ -84,7 +84,7 @@ def test_a_pipeline_in_the_background_is_watched_and_stopped(
             batches = {query["query"]: query["batch"] for query in found["queries"]}
             return found["state"] == "running" and batches.keys() == {"louder", "counts"}
 
-        until(rows_are_told, "progress of both queries", 240)
+        until(rows_are_told, "progress of both queries", 400)
         table = command("status", "background")
         assert table.returncode == 0
         assert table.stdout.splitlines()[0].split()[:3] == ["PIPELINE", "STATE", "QUERY"]
