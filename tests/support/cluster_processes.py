@@ -48,8 +48,8 @@ QUICK = {
 }
 SILENCE = {
     # For stories of nodes that fall silent, which take as long as it takes until somebody misses them.
-    "broker.session.timeout.ms": "2500",
-    "controller.quorum.fetch.timeout.ms": "2000",
+    "broker.session.timeout.ms": "3000",
+    "controller.quorum.fetch.timeout.ms": "3000",
     "replica.lag.time.max.ms": "3000",
 }
 
