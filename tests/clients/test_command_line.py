@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,6 +120,15 @@ def test_producing_and_following_live_through_a_crash_of_the_broker_without_loss
             assert producer.stdin is not None
             assert follower.stdout is not None
             seen: list[int] = []
+
+            def end_both() -> None:
+                """A wait without end would tell nothing of what went wrong."""
+                producer.kill()
+                follower.kill()
+
+            giving_up = threading.Timer(200, end_both)
+            giving_up.daemon = True
+            giving_up.start()
             for wave in range(3):
                 numbers = range(wave * 5000, wave * 5000 + 5000)
                 producer.stdin.write(b"".join(b"%d\n" % number for number in numbers))
@@ -126,7 +136,11 @@ def test_producing_and_following_live_through_a_crash_of_the_broker_without_loss
                 if wave > 0:  # the first one shows that both are at work; the others are cut in the middle
                     own.kill()
                     own.start()
-                seen += [int(follower.stdout.readline()) for _ in numbers]
+                for _ in numbers:
+                    line = follower.stdout.readline()
+                    assert line, (wave, len(seen), producer.communicate(), follower.communicate())
+                    seen.append(int(line))
+            giving_up.cancel()
             producer.stdin.close()
             assert producer.wait(SECONDS) == 0
         assert sorted(seen) == list(range(15_000))
