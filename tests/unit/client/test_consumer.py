@@ -198,6 +198,19 @@ async def test_a_cluster_that_is_not_there_yet_is_waited_for() -> None:
         assert len(await read(consumer, 20)) == 20
 
 
+async def test_a_seek_holds_whatever_is_being_looked_up_at_that_moment() -> None:
+    stage = Stage()
+    async with stage.consumer(retry_backoff_ms=0) as consumer:
+        await read(consumer, 1)
+        for turns in range(200):
+            consumer.assign([])
+            consumer.assign([ZERO])
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            consumer.seek(ZERO, 7)
+            assert (await offsets(consumer, 1))[0] == 7, f"after {turns} turns of the loop"
+
+
 async def test_records_that_an_election_took_away_are_told_when_nobody_may_guess() -> None:
     stage = Stage()
     async with stage.consumer(auto_offset_reset="none") as consumer:

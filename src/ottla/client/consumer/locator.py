@@ -227,7 +227,10 @@ class Locator:
                 by_node.setdefault(held.leader, []).append(held)
         return [self._ask_offsets(node, rows) for node, rows in by_node.items()]
 
-    async def _ask_offsets(self, node: int, rows: list[Held]) -> None:
+    async def _ask_offsets(self, node: int, chosen: list[Held]) -> None:
+        rows = _still(chosen, Standing.RESETTING)
+        if not rows:
+            return
         turns = {held.partition: (held, held.turn) for held in rows}
         moments = {held.partition: held.moment for held in rows}
         limits = self._reach.limits
@@ -276,7 +279,10 @@ class Locator:
                 by_node.setdefault(held.leader, []).append(held)
         return [self._ask_epochs(node, rows) for node, rows in by_node.items()]
 
-    async def _ask_epochs(self, node: int, rows: list[Held]) -> None:
+    async def _ask_epochs(self, node: int, chosen: list[Held]) -> None:
+        rows = _still(chosen, Standing.CHECKING)
+        if not rows:
+            return
         turns = [(held, held.turn) for held in rows]
         topics: dict[str, list[OffsetForLeaderPartition]] = {}
         for held in rows:
@@ -326,3 +332,8 @@ class Locator:
             held.jump(end.end_offset, end.leader_epoch)
         else:
             self.out_of_range(held)
+
+
+def _still(chosen: list[Held], standing: Standing) -> list[Held]:
+    """Between being chosen and being asked for, a partition may be sought elsewhere: then it is no longer asked for."""
+    return [held for held in chosen if held.standing is standing]
