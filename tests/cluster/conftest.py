@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.cluster_processes import ClusterProcesses, NewCluster, under_test
+from support.patience import allow
 from support.zookeeper import ZooKeeperEnsemble
 from support.zookeeper_clusters import ONLY_THE_STORYS_TOPICS, ZooKeeperCluster
 
@@ -20,10 +21,7 @@ STORY_SECONDS = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    folder = Path(__file__).parent
-    for item in items:
-        if folder in item.path.parents:
-            item.add_marker(pytest.mark.timeout(STORY_SECONDS))
+    allow(items, Path(__file__).parent, STORY_SECONDS)
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from support.patience import allow
+
 WORLD_SECONDS = 1000
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    folder = Path(__file__).parent
-    for item in items:
-        if folder in item.path.parents:
-            item.add_marker(pytest.mark.timeout(WORLD_SECONDS))
+    allow(items, Path(__file__).parent, WORLD_SECONDS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -219,7 +220,7 @@ def check_books(group: ConsumerGroup) -> None:
     assert len(promised) == len(set(promised))
 
 
-class Client:
+class Client(ABC):
     """What both kinds of clients have in common."""
 
     def __init__(self, world: World, name: str, static: bool) -> None:
@@ -241,11 +242,11 @@ class Client:
     def wants(self, topics: Topics) -> set[str]:
         return {name for name in topics.counts if name in self.topics}
 
-    def act(self, lose: bool) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def act(self, lose: bool) -> None: ...
 
-    def leave(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def leave(self) -> None: ...
 
     def resubscribe(self) -> None:
         self.choose_topics()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.brokers import Broker
-from support.pipelines import Sent, committed, make_topics, run_of, run_once, send, values
+from support.pipelines import Sent, Shared, committed, make_topics, run_of, run_once, send, values
 from support.processes import until
 
 if TYPE_CHECKING:
@@ -173,19 +173,6 @@ def test_the_plan_of_a_file_is_drawn_without_spark_or_broker(tmp_path: Path, com
 
 
 # --- in one process, on the session that the tests share --------------------------------------------------------------
-
-
-class Shared:
-    """The tests' session, which no command ends."""
-
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
-
-    def stop(self) -> None:
-        """Others use it too."""
 
 
 Run = Callable[..., tuple[int, str]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.brokers import Broker
-from support.pipelines import Sent, make_topics, send
+from support.pipelines import Sent, Shared, make_topics, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,19 +29,6 @@ sources:
 sinks:
   out: {from: lines, parquet: "${FILES}"}
 """
-
-
-class Shared:
-    """The tests' session, which no command ends."""
-
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
-
-    def stop(self) -> None:
-        """Others use it too."""
 
 
 @pytest.fixture

@@ -28,6 +28,19 @@ class Sent(NamedTuple):
     timestamp: int
 
 
+class Shared:
+    """The tests' session, which no command ends."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def stop(self) -> None:
+        """Others use it too."""
+
+
 def make_topics(bootstrap: str, names: Iterable[str]) -> None:
     """Topics with two partitions, whose records stay although their timestamps are those of long ago."""
     with blocking.Admin(bootstrap_servers=bootstrap) as admin:
