@@ -2,8 +2,9 @@
 
 Owns: which changes wait, which are being asked for, and when a leader looks for followers that lag. Never knows: how
 the controller decides. Invariants: one request is under way at a time, with all changes that gathered meanwhile; a
-change counts only when it comes back in the image; one whose outcome is not known is asked for again, and the larger
-of the two sets counts until then.
+change is asked for with the epochs that it was made with, and not at all when it is not true any more; it counts only
+when it comes back in the image; one whose outcome is not known is asked for again, and the larger of the two sets
+counts until then.
 """
 
 import asyncio
@@ -51,6 +52,9 @@ class InSync:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._waiting: dict[Partition, Proposal] = {}
+        """Those that nobody was asked for yet."""
+        self._unsure: dict[Partition, Proposal] = {}
+        """Those that were asked for and may have been decided, or not."""
         self._asking: asyncio.Task[None] | None = None
         self._looking: asyncio.TimerHandle | None = None
         self._stopped = False
@@ -131,16 +135,15 @@ class InSync:
 
     async def _ask_all(self) -> None:
         try:
-            while self._waiting:
-                asked, self._waiting = self._waiting, {}
-                asked = {partition: it for partition, it in asked.items() if _stands(partition, it)}
+            while self._waiting or self._unsure:
+                asked = self._take()
                 if not asked:
                     continue
                 try:
                     answer = await self._broker.controller.alter_partition(self._request(asked), VERSION)
                 except LinkDown as down:
                     logger.warning("the controller was not told of changed in-sync sets: %s", down)
-                    self._again(asked)
+                    self._unsure.update(asked)
                     await asyncio.sleep(RETRY_SECONDS)
                     continue
                 if self._heard(asked, answer):
@@ -148,34 +151,36 @@ class InSync:
         finally:
             self._asking = None
 
-    def _again(self, asked: dict[Partition, Proposal]) -> None:
-        for partition, proposal in asked.items():
-            if _stands(partition, proposal):
-                self._waiting.setdefault(partition, proposal)
+    def _take(self) -> dict[Partition, Proposal]:
+        """What the next request asks for. While a change waited for the one before it, the follower that was to join
+        may have begun another life, with less in its log; then it is not asked for."""
+        waiting, self._waiting = self._waiting, {}
+        asked, self._unsure = self._unsure, {}
+        for partition, proposal in waiting.items():
+            if not _stands(partition, proposal):
+                continue
+            assert partition.leading is not None
+            if partition.leading.holds(proposal):
+                asked[partition] = proposal
+            else:
+                partition.leading.refused(proposal)
+                partition.advance(self._broker)
+        return {partition: proposal for partition, proposal in asked.items() if _stands(partition, proposal)}
 
     def _request(self, asked: dict[Partition, Proposal]) -> AlterPartitionRequest:
-        brokers = self._broker.image.brokers
+        node_id, broker_epoch = self._broker.node_id, self._broker.broker_epoch
         topics: dict[bytes, list[PartitionData]] = {}
-        for partition, (in_sync, partition_epoch) in asked.items():
-            leading = partition.leading
-            assert leading is not None
-            states = []
-            for replica in in_sync:
-                progress = leading.followers.get(replica)
-                if progress is None:
-                    epoch = self._broker.broker_epoch
-                elif progress.broker_epoch >= 0:
-                    epoch = progress.broker_epoch
-                else:
-                    epoch = brokers[replica].epoch if replica in brokers else -1
-                states.append(BrokerState(replica, epoch))
+        for partition, proposal in asked.items():
+            lives = zip(proposal.in_sync, proposal.broker_epochs, strict=True)
             topics.setdefault(partition.topic_id, []).append(
                 PartitionData(
                     partition_index=partition.index,
                     leader_epoch=partition.leader_epoch,
-                    new_isr_with_epochs=states,
+                    new_isr_with_epochs=[
+                        BrokerState(replica, broker_epoch if replica == node_id else life) for replica, life in lives
+                    ],
                     leader_recovery_state=0,
-                    partition_epoch=partition_epoch,
+                    partition_epoch=proposal.partition_epoch,
                 )
             )
         return AlterPartitionRequest(
@@ -187,7 +192,7 @@ class InSync:
     def _heard(self, asked: dict[Partition, Proposal], answer: AlterPartitionResponse) -> bool:
         """Whether some of it must be asked for again."""
         if answer.error_code != ErrorCode.NONE:
-            self._again(asked)
+            self._unsure.update(asked)
             return True
         errors = {
             (topic.topic_id, each.partition_index): ErrorCode(each.error_code)
@@ -204,7 +209,7 @@ class InSync:
                 partition.leading.refused(proposal)
                 partition.advance(self._broker)
             elif error not in _IMAGE_WILL_TELL:
-                self._waiting.setdefault(partition, proposal)
+                self._unsure[partition] = proposal
                 again = True
         return again
 

@@ -4,8 +4,8 @@ Owns: the progress of each follower, the in-sync set (as the controller committe
 change is under way) and the high watermark. Never knows: logs, requests, the controller, the time of day (it is handed
 seconds that never go back).
 Invariants: the watermark passes no offset that a member of the largest possible in-sync set lacks, nor any while the
-committed set is smaller than it must be; at most one change of the set is under way; what a follower reached is
-forgotten when the leader's epoch changes.
+committed set is smaller than it must be; at most one change of the set is under way, and it names the lives of the
+brokers that were seen; what a follower reached is forgotten when the leader's epoch changes.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -34,10 +34,15 @@ class Progress:
 
 
 class Proposal(NamedTuple):
-    """A change of the in-sync set that the controller is asked for."""
+    """A change of the in-sync set that the controller is asked for, as true as it was when it was made."""
 
     in_sync: tuple[int, ...]
     partition_epoch: int
+    broker_epochs: tuple[int, ...]
+    """The lives of those brokers that were seen; -1 for this node, and for one that is in sync and was not heard yet.
+    A broker that begins another life later is not meant: its log may be another one too."""
+    joins_at: int = UNKNOWN
+    """Where the log of the one that joins ended."""
 
 
 class Leading:
@@ -146,7 +151,7 @@ class Leading:
         progress = self.followers.get(follower)
         if progress is None or progress.end_offset < max(high_watermark, self.epoch_start):
             return None
-        return self._propose({*self.in_sync, follower})
+        return self._propose({*self.in_sync, follower}, progress.end_offset)
 
     def leaving(self, leader_end: int, now: float, lag_seconds: float) -> Proposal | None:
         """The change that lets those go that have not caught up for too long."""
@@ -163,14 +168,28 @@ class Leading:
         """The unchanged set, to tell that a leader elected uncleanly has seen to its log."""
         return self._propose(self.in_sync) if self.pending is None else None
 
-    def _propose(self, in_sync: Collection[int]) -> Proposal:
+    def _propose(self, in_sync: Collection[int], joins_at: int = UNKNOWN) -> Proposal:
         ordered = tuple(replica for replica in self._replicas if replica in in_sync)
-        self.pending = Proposal(ordered, self.partition_epoch)
+        self.pending = Proposal(ordered, self.partition_epoch, tuple(map(self._life_of, ordered)), joins_at)
         self.maximal = frozenset(self.in_sync) | frozenset(ordered)
         return self.pending
 
+    def _life_of(self, replica: int) -> int:
+        progress = self.followers.get(replica)
+        return -1 if progress is None else progress.broker_epoch
+
+    def holds(self, proposal: Proposal) -> bool:
+        """Whether who is to join is still the one that was seen, and has no less than it had then."""
+        for replica, broker_epoch in zip(proposal.in_sync, proposal.broker_epochs, strict=True):
+            if replica == self._node_id or replica in self.in_sync:
+                continue
+            progress = self.followers.get(replica)
+            if progress is None or progress.broker_epoch != broker_epoch or progress.end_offset < proposal.joins_at:
+                return False
+        return True
+
     def refused(self, proposal: Proposal) -> None:
-        """The controller said certainly no: the committed set counts again."""
+        """The controller said certainly no, or was never asked: the committed set counts again."""
         if self.pending is proposal:
             self.pending = None
             self.maximal = frozenset(self.in_sync)

@@ -105,3 +105,39 @@ def test_the_proposal_names_the_lives_of_the_brokers(three: Replicas) -> None:
     three.until(lambda: bool(asked), 2)
     (partition,) = asked[0].topics[0].partitions
     assert [(each.broker_id, each.broker_epoch) for each in partition.new_isr_with_epochs] == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_a_change_that_waited_while_the_follower_began_another_life_is_not_asked_for(three: Replicas) -> None:
+    """It was true of a log that the new life need not have any more."""
+    three.controller.change(isr=[1, 2])
+    three.network.cut("n3", "n1")
+    three.run(1)
+    partition = three.partition(1)
+    leading = partition.leading
+    assert leading is not None
+    leader = three.brokers[1]
+
+    def live_on() -> None:
+        leading.fetched(3, 0, 0, 3, 0, leader.clock.monotonic())
+        leader.in_sync.follower_fetched(partition, 3)
+        assert leading.pending is not None
+        leading.fetched(3, 0, 0, 4, 0, leader.clock.monotonic())
+
+    leader.loop.call_soon(live_on)
+    three.run(1)
+    assert leading.pending is None
+    assert three.controller.asked == []
+    assert leading.maximal == {1, 2}, "nobody waits for one that was never proposed"
+
+
+def test_a_change_that_is_asked_for_again_names_the_lives_that_were_seen_first(three: Replicas) -> None:
+    asked = answering(three, LinkDown("gone"))
+    three.controller.change(isr=[1, 2])
+    three.until(lambda: len(asked) == 1, 2)
+    three.kill(3)
+    leading = three.partition(1).leading
+    assert leading is not None
+    leading.fetched(3, 0, 0, 4, 0, three.brokers[1].clock.monotonic())
+    three.until(lambda: len(asked) == 2, 2)
+    (partition,) = asked[1].topics[0].partitions
+    assert [(each.broker_id, each.broker_epoch) for each in partition.new_isr_with_epochs] == [(1, 1), (2, 2), (3, 3)]

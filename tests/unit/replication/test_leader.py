@@ -56,7 +56,7 @@ def test_a_pending_shrink_still_counts_the_replica_that_is_to_go() -> None:
     leader = leading(now=0)
     fetch(leader, 2, 10, 10, now=20)
     proposal = leader.leaving(10, 20, LAG)
-    assert proposal == Proposal((1, 2), 7)
+    assert proposal == Proposal((1, 2), 7, (-1, 5))
     assert watermark(leader, 10, now=20) < 0
     leader.assign(ALL, (1, 2), 8, 20)
     assert watermark(leader, 10, now=20) == 10
@@ -66,7 +66,7 @@ def test_a_pending_growth_counts_the_replica_that_is_to_come() -> None:
     leader = leading((1, 2))
     fetch(leader, 2, 10, 10)
     fetch(leader, 3, 10, 10)
-    assert leader.joining(3, 10) == Proposal(ALL, 7)
+    assert leader.joining(3, 10) == Proposal(ALL, 7, (-1, 5, 5), 10)
     fetch(leader, 2, 12, 12, now=50)
     assert watermark(leader, 12, now=50) == 10
 
@@ -169,3 +169,20 @@ def test_the_low_watermark_is_the_lowest_start_of_those_who_live() -> None:
     leader.fetched(3, 10, 2, 5, 10, 0)
     assert leader.low_watermark(6, anybody) == 2
     assert leader.low_watermark(6, lambda broker: broker != 3) == 4
+
+
+def test_a_proposal_is_no_longer_true_when_who_is_to_join_begins_another_life_or_has_less() -> None:
+    leader = leading((1, 2))
+    fetch(leader, 3, 10, 10, epoch=5)
+    proposal = leader.joining(3, 10)
+    assert proposal is not None
+    assert leader.holds(proposal)
+    fetch(leader, 2, 4, 10, epoch=9)
+    assert leader.holds(proposal), "who is in sync anyway is the controller's to judge"
+    fetch(leader, 3, 9, 10, epoch=5)
+    assert not leader.holds(proposal)
+    fetch(leader, 3, 10, 10, epoch=5)
+    assert leader.holds(proposal)
+    fetch(leader, 3, 10, 10, epoch=6)
+    assert not leader.holds(proposal)
+    assert proposal.broker_epochs == (-1, -1, 5), "the lives that were seen when it was made"
