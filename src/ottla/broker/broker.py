@@ -71,7 +71,7 @@ class Broker:
         self.broker_epoch = -1
         """The epoch of this broker's registration; -1 before there is one."""
         self.static_values = values
-        self._between_brokers = values.own_text("inter.broker.listener.name") or "PLAINTEXT"
+        self._between_brokers = values.inter_broker_listener
         self.values = values
         self.store = store
         self.controller = controller

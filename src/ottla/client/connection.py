@@ -9,6 +9,9 @@ behind it are stuck too. When the connection ends, everything that waits fails w
 """
 
 import asyncio
+import errno
+import os
+import re
 from collections import deque
 from collections.abc import Callable
 from struct import pack_into
@@ -37,6 +40,7 @@ LARGEST_ANSWER = 256 * 1024 * 1024
 """Above every fetch a broker answers, and below what the first bytes of a TLS or HTTP listener look like."""
 _PLAIN_HEADER, _FLEXIBLE_HEADER = 1, 2
 _LARGEST_CORRELATION = 0x7FFFFFFF
+_ALL_REFUSED = re.compile(rf"Multiple exceptions: (\[Errno {errno.ECONNREFUSED}\] [^\[]*)+")
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
@@ -284,10 +288,14 @@ async def open_connection(
 
 
 def _plain(problem: OSError) -> str:
-    """What the system says, without asyncio's wrapping and the address that the caller names anyway."""
-    if isinstance(problem, ConnectionRefusedError):
+    """What the system says, without asyncio's wrapping and the address that the caller names anyway.
+
+    asyncio words every failed connect alike, only its number tells which it was; and where a name has several
+    addresses it lists them all: nobody listens there only if each of them says so.
+    """
+    text = str(problem)
+    if isinstance(problem, ConnectionRefusedError) or _ALL_REFUSED.fullmatch(text):
         return "connection refused"
     if problem.strerror and "Connect call failed" not in problem.strerror:
         return problem.strerror
-    text = str(problem)
-    return "connection refused" if "Connect call failed" in text or "Connection refused" in text else text
+    return os.strerror(problem.errno) if problem.errno else text

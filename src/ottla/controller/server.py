@@ -1,12 +1,10 @@
 """What a controller's listener serves: brokers, other controllers, and tools that ask a controller directly.
 
-Owns: which API goes to the controller and which to the quorum, and the watch over brokers whose process may be gone.
-Never knows: how anything is decided. Invariants: a broker counts as gone only when its machine says that nobody listens
-at its address; being slow is not being gone.
+Owns: which API goes to the controller and which to the quorum. Never knows: how anything is decided. Invariant: what a
+broker's process sends, and the end of its connections, is told to the watch over lost brokers.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
@@ -14,12 +12,13 @@ from typing import Any, NamedTuple
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Clock
 from ottla.controller.controller import Controller
+from ottla.controller.lost_brokers import LostBrokers
 from ottla.controller.ports import ServedQuorum
 from ottla.net.connection import Connection
 from ottla.net.connections import ConnectionLimits, Connections
 from ottla.net.dispatch import Context, Dispatcher, Handler, Limits
 from ottla.wire.apis import API_VERSIONS, TABLE, Api
-from ottla.wire.links import LinkDown, Links
+from ottla.wire.links import Links
 from ottla.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -27,18 +26,18 @@ from ottla.wire.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.schema import Root
 
-logger = logging.getLogger("ottla.controller")
-
 CONTROLLERS = 2
-LOOK_SECONDS = 1.0
-"""How long a look at a broker's address may take; one that takes longer says nothing."""
+DRAIN_SECONDS = 1.0
+"""How long requests in progress may take when the server stops."""
 NOT_ASKED = -(1 << 31)
 
 Route = Callable[["ControllerServer", Any, Context], Awaitable[Root] | Root]
@@ -84,6 +83,8 @@ class ServerPlace(NamedTuple):
     threads: Executor
     links: Links
     clock: Clock
+    listener: str | None
+    """By which brokers reach each other, as far as this node knows."""
 
 
 class ControllerServer:
@@ -92,71 +93,26 @@ class ControllerServer:
     def __init__(
         self,
         place: ServerPlace,
-        node_id: int,
         controller: Controller,
         quorum: ServedQuorum,
         connection_limits: ConnectionLimits,
         limits: Limits,
     ) -> None:
-        self.loop, self._threads, self._links, self.clock = place
-        self.node_id = node_id
+        self.loop, self._threads, links, self.clock, listener = place
         self.controller = controller
         self.quorum = quorum
         self.connections = Connections(self.loop, connection_limits, self.clock.monotonic)
         self.dispatcher = _ServerDispatcher(self, limits)
-        self._looking: asyncio.Task[None] | None = None
-        self._look_again = False
-        controller.when_leading(self.look_for_lost_brokers)
+        self.lost_brokers = LostBrokers(controller, links, self.clock, listener)
+        controller.when_leading(self.lost_brokers.look_at_all)
 
     def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         future = self._threads.submit(work)
         future.add_done_callback(lambda _: self.loop.call_soon_threadsafe(done))
 
-    # --- brokers that may be gone ---
-
-    def look_for_lost_brokers(self) -> None:
-        """A connection ended, or this controller is new: ask at the address of every broker whether it is there."""
-        self._look_again = True
-        if self._looking is None:
-            self._looking = self.loop.create_task(self._look())
-            self._looking.add_done_callback(self._looked)
-
-    def _looked(self, task: "asyncio.Task[None]") -> None:
-        self._looking = None
-        if not task.cancelled() and task.exception() is not None:
-            logger.error("looking for lost brokers failed", exc_info=task.exception())
-
-    async def _look(self) -> None:
-        while self._look_again and self.controller.active:
-            self._look_again = False
-            brokers = [
-                broker
-                for broker in self.controller.image.brokers.values()
-                if not broker.fenced and broker.id != self.node_id and broker.listeners
-            ]
-            await asyncio.gather(
-                *(self._look_at(each.id, each.epoch, next(iter(each.listeners.values()))) for each in brokers)
-            )
-
-    async def _look_at(self, broker_id: int, epoch: int, address: tuple[str, int]) -> None:
-        link = self._links.link(*address)
-        try:
-            await link.ask(
-                ApiVersionsRequest(client_software_name="ottla", client_software_version="node"),
-                ApiVersionsResponse,
-                LOOK_SECONDS,
-            )
-        except LinkDown as problem:
-            current = self.controller.image.brokers.get(broker_id)
-            if problem.refused and current is not None and current.epoch == epoch:
-                self.controller.broker_lost(broker_id, str(problem))
-        finally:
-            link.close()
-
     async def stop(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-        await self.dispatcher.drain(LOOK_SECONDS)
+        self.lost_brokers.stop()
+        await self.dispatcher.drain(DRAIN_SECONDS)
         self.connections.close()
 
 
@@ -167,7 +123,7 @@ class _ServerDispatcher(Dispatcher):
 
     def closed(self, connection: Connection, reason: str) -> None:
         super().closed(connection, reason)
-        self._server.look_for_lost_brokers()
+        self._server.lost_brokers.closed(connection)
 
 
 def _handler(api: Api) -> Handler:
@@ -175,12 +131,32 @@ def _handler(api: Api) -> Handler:
         return _api_versions
     if api.module == "describe_cluster":
         return _describe_cluster
+    if api.module == "broker_heartbeat":
+        return _broker_heartbeat
+    if api.module == "fetch":
+        return _fetch
     if api.module in _QUORUM:
         return lambda server, request, context: server.quorum.handle(request, context.version)
     method = _METHODS[api.module]
     if api.module in _BY_VERSION:
         return lambda server, request, context: getattr(server.controller, method)(request, context.version)
     return lambda server, request, context: getattr(server.controller, method)(request)
+
+
+def _broker_heartbeat(
+    server: ControllerServer, request: BrokerHeartbeatRequest, context: Context
+) -> Awaitable[BrokerHeartbeatResponse]:
+    if context.connection is not None:
+        server.lost_brokers.came_by(context.connection, request.broker_id)
+    server.lost_brokers.heartbeat(request.broker_id, request.broker_epoch)
+    return server.controller.broker_heartbeat(request)
+
+
+def _fetch(server: ControllerServer, request: FetchRequest, context: Context) -> Awaitable[Root]:
+    if context.connection is not None:
+        # Nodes that follow the quorum go by the id of their broker; which of the fields has it, the version says.
+        server.lost_brokers.came_by(context.connection, max(request.replica_id, request.replica_state.replica_id))
+    return server.quorum.handle(request, context.version)
 
 
 SERVED: Mapping[int, Api] = {

@@ -52,6 +52,8 @@ class Context(NamedTuple):
     listener: str
     """The name of the listener it came in by; answers name addresses of the same listener."""
     peer: str
+    connection: Connection | None = None
+    """What it came by, where that outlives the request."""
 
 
 class Host(Protocol):
@@ -134,7 +136,7 @@ class Dispatcher:
 
     def _handle(self, connection: Connection, frame: memoryview, head: RequestHead, api: Api) -> None:
         handler, kind = self._handler(api)
-        context = Context(head.version, head.client_id, connection.listener, connection.peer)
+        context = Context(head.version, head.client_id, connection.listener, connection.peer, connection)
         if len(frame) > LONG_REQUEST:
             # Copied, because what the frame lies in is used again when this returns.
             place = self._start(connection, self._read_and_ask(bytes(frame), head, api, context), head, api)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.base.settings.values import BrokerValues
+from ottla.base.settings.values import INTER_BROKER_LISTENER, BrokerValues
 from ottla.base.vocabulary import TopicId, TopicPartition
 from ottla.broker.broker import Broker, Platform, connection_limits, request_limits
 from ottla.broker.controller_channel import ControllerChannel, ControllerUnavailable
@@ -146,9 +146,10 @@ class Assembly:
         """Where other nodes reach the controller."""
         controller.attach(quorum)
         loop, world, threads, links = self._platform
+        values = self.values
+        between_brokers = values.inter_broker_listener if self.roles.broker else values.own_text(INTER_BROKER_LISTENER)
         return ControllerServer(
-            ServerPlace(loop, threads, links, world.clock),
-            self.node_id,
+            ServerPlace(loop, threads, links, world.clock, between_brokers),
             controller,
             quorum,
             connection_limits(self.values),

@@ -1,9 +1,11 @@
 """One connection: versions, order, deadlines, and what happens when the other side misbehaves."""
 
 import asyncio
+import errno
 
 import pytest
 
+from ottla.client import links
 from ottla.client.address import Address
 from ottla.client.connection import Connection, open_connection
 from ottla.client.errors import (
@@ -136,6 +138,33 @@ async def test_nobody_listening_is_said_in_plain_words() -> None:
         address = broker.address
     with pytest.raises(ConnectionFailed, match="connection refused"):
         await open_connection(address, after(LATER))
+
+
+NO_ROUTE = OSError(errno.EHOSTUNREACH, "Connect call failed ('10.0.0.9', 9092)")
+REFUSED = "[Errno 111] Connect call failed ('::1', 9092, 0, 0)"
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        (NO_ROUTE, "No route to host"),
+        (OSError(f"Multiple exceptions: {REFUSED}, {REFUSED}"), "connection refused"),
+        (OSError(f"Multiple exceptions: {REFUSED}, {NO_ROUTE}"), "Multiple exceptions"),
+        (OSError(errno.ECONNREFUSED, "Connect call failed ('10.0.0.9', 9092)"), "connection refused"),
+    ],
+)
+async def test_only_where_every_address_refuses_the_connection_is_refused(
+    monkeypatch: pytest.MonkeyPatch, problem: OSError, told: str
+) -> None:
+    async def fail(*arguments: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", fail)
+
+    with pytest.raises(ConnectionFailed) as failure:
+        await open_connection(Address("somewhere", 9092), after(LATER))
+    assert failure.value.reason.startswith(told)
+    assert (failure.value.reason == links.REFUSED) == (told == "connection refused")
 
 
 async def test_a_name_that_does_not_resolve_is_a_failed_connection() -> None:

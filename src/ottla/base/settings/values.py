@@ -13,6 +13,7 @@ from ottla.base.settings.kinds import Value, parse
 from ottla.base.settings.topic import BROKER_NAME_OF_TOPIC, TOPIC_SETTINGS
 
 NO_ID = "-1"
+INTER_BROKER_LISTENER = "inter.broker.listener.name"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 _MINUTE = 60_000
@@ -60,6 +61,11 @@ class BrokerValues:
     def own_text(self, name: str) -> str | None:
         """What somebody has set under exactly this name."""
         return self._texts.get(name)
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener that brokers use among themselves."""
+        return self.own_text(INTER_BROKER_LISTENER) or "PLAINTEXT"
 
     def own_names(self) -> list[str]:
         """The names somebody has set."""
