@@ -91,6 +91,7 @@ class SimNode:
 
     def begin(self) -> None:
         world = self.world
+        self.make_found_last()
         view = LogView(world.first_voters, 1 if world.universe.dynamic else 0)
         if self.snapshot is not None:
             view.restart_behind(self.snapshot, world.snapshots[self.snapshot].controls)
@@ -104,6 +105,10 @@ class SimNode:
         self.busy = self.syncing = self.leading = False
         self.raft.start(world.now)
         self.drain()
+
+    def make_found_last(self) -> None:
+        """What an earlier life left unsynced is synced before it is counted on, as a node does with its log."""
+        self.synced = self.end_offset
 
     def crash(self) -> None:
         """Everything that was not synced may be gone."""
