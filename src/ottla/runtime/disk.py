@@ -4,6 +4,7 @@ Owns: descriptors. Never knows: what the bytes mean. Invariant: an append either
 decides whether to cut the torn tail.
 """
 
+import errno
 import mmap
 import os
 import shutil
@@ -61,7 +62,11 @@ class RealFile:
         os.ftruncate(self._descriptor, size)
 
     def sync(self) -> None:
-        os.fsync(self._descriptor)
+        descriptor = self._descriptor
+        if descriptor < 0:
+            # Python's fsync alone takes this for a wrong argument, not for a file that cannot be synced.
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
+        os.fsync(descriptor)
 
     def map(self) -> memoryview:
         if self.size() == 0:
@@ -72,9 +77,11 @@ class RealFile:
         return self._descriptor
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
+        descriptor = self._descriptor
+        if descriptor >= 0:
+            # Closing lets other threads run: one of them must not use a number that already means another file.
             self._descriptor = -1
+            os.close(descriptor)
 
 
 class RealDisk:
@@ -112,7 +119,11 @@ class RealDisk:
             os.close(descriptor)
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000

@@ -3,8 +3,9 @@
 Owns: files, directories, and which of their changes would survive. Never knows: what the bytes mean. Invariants: what
 was synced survives every crash; of what was written since, a power cut keeps a prefix of each file (its end torn at
 any byte) and of each directory's changes; a truncation that was not synced happened or did not. As on journalling file
-systems, syncing a file also keeps the names that lead to it. A killed process loses nothing that it wrote, and can do
-nothing more: its open files are dead.
+systems, syncing a file also keeps the names that lead to it. As on Linux, a sync that failed says so once: what it was
+to write counts as written from then on and is nowhere but in memory. A killed process loses nothing that it wrote, and
+can do nothing more: its open files are dead.
 """
 
 import errno
@@ -20,19 +21,27 @@ Fault: TypeAlias = Callable[[str, str], int]
 
 
 class _Content:
-    """The bytes of one file. `floor` of them are safe, unless the last truncation is undone to `before`."""
+    """The bytes of one file. `floor` of them are safe, unless the last truncation is undone to `before`, and but for
+    the ranges in `lost`."""
 
-    __slots__ = ("before", "data", "floor", "modified_ms")
+    __slots__ = ("before", "data", "floor", "lost", "modified_ms")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.floor = 0
         self.before: tuple[bytes, int] | None = None
+        self.lost: list[tuple[int, int]] = []
         self.modified_ms = 0
 
     def sync(self) -> None:
         self.floor = len(self.data)
         self.before = None
+
+    def fail_sync(self) -> None:
+        """A sync failed: nobody will try to write these bytes again."""
+        if self.floor < len(self.data):
+            self.lost.append((self.floor, len(self.data)))
+            self.floor = len(self.data)
 
     def truncate(self, size: int) -> None:
         if size < self.floor and self.before is None:
@@ -42,12 +51,16 @@ class _Content:
         else:
             self.data.extend(bytes(size - len(self.data)))
         self.floor = min(self.floor, size)
+        self.lost = [(start, min(end, size)) for start, end in self.lost if start < size]
 
     def cut_power(self, random: Random) -> None:
         if self.before is not None and random.random() < 0.5:
             data, floor = self.before
             self.data = bytearray(data)
             self.floor = floor
+        for start, end in self.lost:
+            self.data[start:end] = bytes(end - start)
+        self.lost.clear()
         size = len(self.data)
         if size > self.floor:
             chance = random.random()
@@ -145,9 +158,17 @@ class SimFile:
         self._content.modified_ms = self._disk.now_ms()
 
     def sync(self) -> None:
-        self._check("sync")
+        try:
+            self._check("sync")
+        except OSError:
+            self.fail_sync()
+            raise
         self._content.sync()
         self._disk.sync_names(self.path, self._content)
+
+    def fail_sync(self) -> None:
+        """Leave the file as a sync does that fails: once told, what was not written counts as written."""
+        self._content.fail_sync()
 
     def map(self) -> memoryview:
         return memoryview(bytes(self._content.data))
