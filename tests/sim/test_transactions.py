@@ -46,14 +46,14 @@ class Partition:
         if isinstance(verdict, Refusal):
             return verdict.error
         if verdict is None:
-            self.producers.note(header, offset)
+            self.producers.note(header, offset, 0)
             self.entries.append((who[0], transaction))
         return ErrorCode.NONE
 
     def mark(self, marker: EndMarker) -> None:
         offset = len(self.entries)
         if self.producers.examine_marker(marker, offset) is None:
-            self.producers.note_marker(marker, offset, 0)
+            self.producers.note_marker(marker, offset, 0, 0)
             self.producers.release_below(offset + 1)
             self.entries.append((marker.producer_id, marker.commit))
 

@@ -68,7 +68,7 @@ class PartitionLog(StoredLog):
         if leader_epoch != self.epochs.latest_epoch and leader_epoch >= 0:
             self.epochs.assign(leader_epoch, base_offset)
         if producer_id >= 0:
-            self.producers.note(header, base_offset)
+            self.producers.note(header, base_offset, now_ms)
         return _new(AppendOutcome, (_NONE, base_offset, log_append_time, self.start_offset, None, ()))
 
     def append_control(self, marker: EndMarker, leader_epoch: int, now_ms: int) -> AppendOutcome:
@@ -90,7 +90,7 @@ class PartitionLog(StoredLog):
             return failed
         if leader_epoch != self.epochs.latest_epoch and leader_epoch >= 0:
             self.epochs.assign(leader_epoch, base_offset)
-        aborted = self.producers.note_marker(marker, base_offset, now_ms)
+        aborted = self.producers.note_marker(marker, base_offset, now_ms, now_ms)
         if aborted is not None:
             self._active.transaction_index.append(aborted)
         return AppendOutcome(_NONE, base_offset, -1, self.start_offset)
@@ -123,7 +123,7 @@ class PartitionLog(StoredLog):
                 return failed
             if header.leader_epoch >= 0:
                 self.epochs.assign(header.leader_epoch, base_offset)
-            aborted = replay(self.producers, header, batch)
+            aborted = replay(self.producers, header, batch, now_ms)
             if aborted is not None:
                 self._active.transaction_index.append(aborted)
         return AppendOutcome(_NONE, found[0][1].base_offset, -1, self.start_offset)

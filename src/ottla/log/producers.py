@@ -2,7 +2,8 @@
 
 Owns: per producer id the epoch, the last five batches and the open transaction; which offsets are unstable. Never
 knows: files, the clock, batches' bytes.
-Invariants: a batch is examined before it is written and noted after, so a failed write leaves no trace; open
+Invariants: a producer is alive by the broker's clock (when its last batch was written here), never by what stands in
+its records; a batch is examined before it is written and noted after, so a failed write leaves no trace; open
 transactions are kept in the order of their first offsets; `end_offset` is the offset up to which the table is true.
 """
 
@@ -41,13 +42,22 @@ class EndMarker(NamedTuple):
 class ProducerState:
     """What is known of one producer id."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "transaction_first_offset")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "producer_id",
+        "transaction_first_offset",
+        "written_ms",
+    )
 
     def __init__(self, producer_id: int, epoch: int = -1) -> None:
         self.producer_id = producer_id
         self.epoch = epoch
         self.coordinator_epoch = -1
         self.last_timestamp = -1
+        self.written_ms = -1
         self.transaction_first_offset = -1
         self.batches: list[KeptBatch] = []
 
@@ -119,7 +129,7 @@ class ProducerTable:
             f"the last seen epoch {known}",
         )
 
-    def note(self, header: BatchHeader, base_offset: int) -> None:
+    def note(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
         """Take in a data batch that has been written at `base_offset`."""
         _, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, first, _ = header
         state = self._states.get(producer_id)
@@ -134,6 +144,7 @@ class ProducerTable:
         last = first + delta if 0 <= first <= MAX_SEQUENCE - delta else header.last_sequence
         batches.append((first, last, base_offset, base_offset + delta, timestamp))
         state.last_timestamp = timestamp
+        state.written_ms = now_ms
         if attributes & TRANSACTIONAL and state.transaction_first_offset < 0:
             state.transaction_first_offset = base_offset
             self._open[base_offset] = producer_id
@@ -158,7 +169,7 @@ class ProducerTable:
             )
         return None
 
-    def note_marker(self, marker: EndMarker, offset: int, timestamp: int) -> AbortedTransaction | None:
+    def note_marker(self, marker: EndMarker, offset: int, timestamp: int, now_ms: int) -> AbortedTransaction | None:
         """Take in a marker that has been written; answers what belongs in the transaction index, if anything."""
         state = self._states.get(marker.producer_id)
         if state is None:
@@ -168,6 +179,7 @@ class ProducerTable:
             state.epoch = marker.producer_epoch
         state.coordinator_epoch = marker.coordinator_epoch
         state.last_timestamp = timestamp
+        state.written_ms = now_ms
         first = state.transaction_first_offset
         if first < 0:
             return None
@@ -211,12 +223,16 @@ class ProducerTable:
         return len(self._states)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that have been silent this long and have no open transaction; answers how many."""
-        gone = [
-            producer_id
-            for producer_id, state in self._states.items()
-            if state.transaction_first_offset < 0 and now_ms - state.last_timestamp >= expiration_ms
-        ]
+        """Forget producers that have been silent this long and have no open transaction; answers how many.
+
+        A time that cannot be (other brokers keep that of the records in their snapshots) counts from now.
+        """
+        gone = []
+        for producer_id, state in self._states.items():
+            if not 0 <= state.written_ms <= now_ms:
+                state.written_ms = now_ms
+            elif state.transaction_first_offset < 0 and now_ms - state.written_ms >= expiration_ms:
+                gone.append(producer_id)
         for producer_id in gone:
             del self._states[producer_id]
         return len(gone)

@@ -171,8 +171,9 @@ class _Opening:
         self._snapshots.restore(self._producers, start_offset, suspects[0].base_offset)
         for segment in suspects:
             # Transactions may have begun in the segments before.
-            rebuild(self._producers, self._segments, start_offset, segment.base_offset)
-            removed = recover_segment(segment, self._producers, self._epochs)
+            now_ms = self._world.clock.now_ms()
+            rebuild(self._producers, self._segments, start_offset, segment.base_offset, now_ms)
+            removed = recover_segment(segment, self._producers, self._epochs, now_ms)
             self._snapshots.take(self._producers)
             if removed or self._lost_tail(segment):
                 self._end_log_with(segment, removed)
@@ -217,11 +218,12 @@ class _Opening:
                 self._producers.restart((), end_offset)
             else:
                 self._snapshots.restore(self._producers, start_offset, end_offset)
-        self._producers.expire(self._world.clock.now_ms(), self._settings.producer_expiration_ms)
-        rebuild(self._producers, self._segments, start_offset, end_offset)
+        now_ms = self._world.clock.now_ms()
+        self._producers.expire(now_ms, self._settings.producer_expiration_ms)
+        rebuild(self._producers, self._segments, start_offset, end_offset, now_ms)
 
 
-def recover_segment(segment: Segment, producers: ProducerTable, epochs: EpochHistory) -> int:
+def recover_segment(segment: Segment, producers: ProducerTable, epochs: EpochHistory, now_ms: int) -> int:
     """Read every batch, make the indexes anew, cut at the first byte that is no whole batch; answers what was cut."""
     segment.index.keep(0)
     segment.time_index.keep(0)
@@ -247,7 +249,7 @@ def recover_segment(segment: Segment, producers: ProducerTable, epochs: EpochHis
             break
         if producer_id >= 0:
             try:
-                aborted = replay(producers, BatchHeader._make(fields), view[position:end])
+                aborted = replay(producers, BatchHeader._make(fields), view[position:end], now_ms)
             except CorruptBatch:
                 break
             if aborted is not None:

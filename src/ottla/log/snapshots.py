@@ -2,7 +2,7 @@
 
 Owns: the bytes of a snapshot, and which snapshots a partition's directory holds. Never knows: when one is due.
 Invariants: a snapshot is named by the offset up to which it is true; one whose checksum does not fit is removed and the
-next older one serves.
+next older one serves. The one time that an entry has room for is the broker's: when the producer last wrote.
 """
 
 from bisect import insort
@@ -35,7 +35,7 @@ def encode_snapshot(states: Iterable[ProducerState]) -> bytes:
             state.last_sequence,
             state.batches[-1][3] if state.batches else -1,
             state.batches[-1][3] - state.batches[-1][2] if state.batches else 0,
-            state.last_timestamp,
+            state.written_ms,
             state.coordinator_epoch,
             state.transaction_first_offset,
         )
@@ -63,7 +63,7 @@ def decode_snapshot(data: bytes) -> list[ProducerState]:
         producer_id, epoch, sequence, last_offset, delta, timestamp, coordinator_epoch, transaction = fields
         state = ProducerState(producer_id, epoch)
         state.coordinator_epoch = coordinator_epoch
-        state.last_timestamp = timestamp
+        state.last_timestamp = state.written_ms = timestamp
         state.transaction_first_offset = max(transaction, -1)
         if last_offset >= 0:
             first = sequence - delta if sequence >= delta else MAX_SEQUENCE - (delta - sequence) + 1

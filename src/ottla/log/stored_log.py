@@ -238,8 +238,9 @@ class StoredLog:
     def _rebuild_producers(self) -> None:
         self._snapshots.remove_outside(self.start_offset, self.end_offset)
         self._snapshots.restore(self.producers, self.start_offset, self.end_offset)
-        self.expire_producers(self._world.clock.now_ms())
-        rebuild(self.producers, self._run.items, self.start_offset, self.end_offset)
+        now_ms = self._world.clock.now_ms()
+        self.expire_producers(now_ms)
+        rebuild(self.producers, self._run.items, self.start_offset, self.end_offset, now_ms)
         self._snapshots.take(self.producers)
 
     # Segments that go

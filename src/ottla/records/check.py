@@ -4,7 +4,8 @@ Owns: the rules of one produced batch, the outcomes as error codes, and the chan
 time, other compression). Never knows: offsets and epochs to assign, producers' states, files.
 
 Invariants: the header and the checksum decide alone whenever they can, so an ordinary batch is neither decoded nor
-decompressed; what comes back valid carries a right checksum. The codes are those of Kafka's broker, also where
+decompressed; a highest timestamp that cannot be right is made true, which costs that batch a look at its records; what
+comes back valid carries a right checksum. The codes are those of Kafka's broker, also where
 another would have been nicer; it shows a client the message only together with record errors.
 """
 
@@ -45,8 +46,15 @@ _new = tuple.__new__  # half the time of a named tuple's own constructor, on the
 _SMALLEST_LENGTH = 14
 """The least length field of any message format there ever was; less is damage, not an old format."""
 _LENGTH = Struct(">i")
+_FIELDS_LENGTH = HEADER_SIZE - LOG_OVERHEAD
 _SHOWN_ERRORS = 3
 _LAST_COMPRESSION = Compression.ZSTD
+
+SMALLEST_RECORD = 7
+"""A byte each for length, attributes, both deltas, no key, no value, no headers."""
+_MOST_EXPANSION = (1, 1032, 32, 255, 32768)
+"""How many bytes a compressed one can stand for at most, by kind: what deflate, snappy, LZ4 and zstd (a run of 128 KiB
+in four bytes) can say."""
 
 
 class Rules(NamedTuple):
@@ -94,7 +102,7 @@ def check(
             return framed
         data = framed
         fields = HEADER.unpack_from(data)
-    base_offset, length, _, _, crc, attributes, last_delta, _, max_timestamp, producer_id, _, sequence, count = fields
+    base_offset, length, _, _, crc, attributes, last_delta, first, highest, producer_id, _, sequence, count = fields
     if base_offset != 0 and from_client:
         return Rejection(ErrorCode.INVALID_RECORD, f"The base offset of the batch for {topic_partition} is not 0.")
     limit, append_time, before_max_ms, after_max_ms, compacted, compression, _ = rules
@@ -107,16 +115,22 @@ def check(
         return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {kind}")
     header = _new(BatchHeader, fields)
     if from_client and (
-        count != last_delta + 1 or count <= 0 or attributes & CONTROL or (producer_id >= 0 and sequence < 0)
+        count != last_delta + 1
+        or count <= 0
+        or (count * SMALLEST_RECORD > length - _FIELDS_LENGTH and _too_many(count, length - _FIELDS_LENGTH, kind))
+        or attributes & CONTROL
+        or (producer_id >= 0 and sequence < 0)
     ):
         return _odd_header(header, topic_partition)
     if (
         append_time
         or compacted
         or attributes & LOG_APPEND_TIME
-        or max_timestamp > now_ms + after_max_ms
+        or highest > now_ms + after_max_ms
         or before_max_ms != NO_LIMIT
         or (compression is not None and compression != kind)
+        or highest <= 0
+        or (highest != first and (count == 1 or highest < first))
     ):
         return _check_records(data, header, rules, now_ms, topic_partition)
     return _new(Checked, (data, header, NO_TIMESTAMP))
@@ -164,9 +178,22 @@ def _too_large(size: int, limit: int, topic_partition: object) -> Rejection:
     return Rejection(ErrorCode.MESSAGE_TOO_LARGE, message)
 
 
+def _too_many(count: int, payload: int, kind: int) -> bool:
+    """Whether no payload of this size can hold so many records."""
+    return count * SMALLEST_RECORD > payload * _MOST_EXPANSION[kind]
+
+
+def _doubtful_time(header: BatchHeader) -> bool:
+    """Whether the highest timestamp looks as if the client had not worked it out (some leave -1, 0 or the first)."""
+    first, highest = header.base_timestamp, header.max_timestamp
+    return highest <= 0 or (highest != first and (header.records_count == 1 or highest < first))
+
+
 def _odd_header(header: BatchHeader, topic_partition: object) -> Rejection:
     if header.records_count != header.last_offset_delta + 1 or header.records_count <= 0:
         what = f"counts {header.records_count} records in a range of {header.last_offset_delta + 1} offsets"
+    elif _too_many(header.records_count, header.size - HEADER_SIZE, header.compression):
+        what = f"counts {header.records_count} records in {header.size - HEADER_SIZE} bytes"
     elif header.control:
         what = "holds control records, which clients may not write"
     else:
@@ -190,7 +217,8 @@ def _check_records(
     payload: memoryview | bytes = b""
     contiguous = True
     latest = header.max_timestamp
-    if rules.compacted or marked or limited or recompress:
+    doubtful = not rules.log_append_time and _doubtful_time(header)
+    if rules.compacted or marked or limited or recompress or doubtful:
         try:
             payload = read_payload(data, header)
         except CorruptBatch as damage:

@@ -22,9 +22,9 @@ def table() -> ProducerTable:
     return ProducerTable(TopicPartition("t", 0))
 
 
-def write(table: ProducerTable, batch: BatchHeader, offset: int) -> None:
+def write(table: ProducerTable, batch: BatchHeader, offset: int, now_ms: int = 5) -> None:
     assert table.examine(batch, offset, sequenced=batch.base_sequence >= 0) is None
-    table.note(batch, offset)
+    table.note(batch, offset, now_ms)
     table.end_offset = offset + batch.records_count
 
 
@@ -91,7 +91,7 @@ def test_an_open_transaction_holds_the_stable_offset_back_until_its_end_is_repli
     write(table, header(0, transactional=True), 10)
     write(table, header(1, transactional=True), 11)
     assert table.first_unstable_offset() == 10
-    assert table.note_marker(EndMarker(ID, 0, 0, True), 12, 0) is None
+    assert table.note_marker(EndMarker(ID, 0, 0, True), 12, 0, 0) is None
     assert table.first_unstable_offset() == 10
     table.release_below(12)
     assert not table.stable
@@ -109,12 +109,12 @@ def test_an_aborted_transaction_is_told_with_the_next_open_one(table: ProducerTa
     write(table, header(0, transactional=True), 0)
     other = header(0, transactional=True)._replace(producer_id=8)
     write(table, other, 1)
-    assert table.note_marker(EndMarker(ID, 0, 0, False), 2, 0) == AbortedTransaction(ID, 0, 2, 1)
-    assert table.note_marker(EndMarker(8, 0, 0, False), 3, 0) == AbortedTransaction(8, 1, 3, 4)
+    assert table.note_marker(EndMarker(ID, 0, 0, False), 2, 0, 0) == AbortedTransaction(ID, 0, 2, 1)
+    assert table.note_marker(EndMarker(8, 0, 0, False), 3, 0, 0) == AbortedTransaction(8, 1, 3, 4)
 
 
 def test_a_marker_without_a_transaction_leaves_only_its_epoch(table: ProducerTable) -> None:
-    assert table.note_marker(EndMarker(ID, 3, 5, False), 0, 77) is None
+    assert table.note_marker(EndMarker(ID, 3, 5, False), 0, 77, 0) is None
     state = table.state(ID)
     assert state is not None
     assert (state.epoch, state.coordinator_epoch, state.last_timestamp) == (3, 5, 77)
@@ -123,7 +123,7 @@ def test_a_marker_without_a_transaction_leaves_only_its_epoch(table: ProducerTab
 
 def test_markers_of_old_epochs_and_old_coordinators_are_refused(table: ProducerTable) -> None:
     write(table, header(0, epoch=2, transactional=True), 0)
-    table.note_marker(EndMarker(ID, 2, 5, True), 1, 0)
+    table.note_marker(EndMarker(ID, 2, 5, True), 1, 0, 0)
 
     def error(epoch: int, coordinator_epoch: int, version: int = 0) -> ErrorCode | None:
         verdict = table.examine_marker(EndMarker(ID, epoch, coordinator_epoch, True, version), 9)
@@ -140,11 +140,29 @@ def test_markers_of_old_epochs_and_old_coordinators_are_refused(table: ProducerT
 
 
 def test_silent_producers_expire_unless_their_transaction_is_open(table: ProducerTable) -> None:
-    write(table, header(0, at=1000), 0)
-    write(table, header(0, at=1000, transactional=True)._replace(producer_id=8), 1)
+    write(table, header(0), 0, now_ms=1000)
+    write(table, header(0, transactional=True)._replace(producer_id=8), 1, now_ms=1000)
     assert table.expire(1999, 1000) == 0
     assert table.expire(2000, 1000) == 1
     assert [state.producer_id for state in table.states()] == [8]
+
+
+@pytest.mark.parametrize("stamp", [-1, 0, 10**15])
+def test_a_producer_is_alive_by_the_brokers_clock_whatever_its_records_say(table: ProducerTable, stamp: int) -> None:
+    write(table, header(0, at=stamp), 0, now_ms=10_000)
+    assert table.expire(10_999, 1000) == 0
+    again = ProducerTable(TopicPartition("t", 0))
+    again.restart(decode_snapshot(encode_snapshot(table.states())), 1)
+    assert again.expire(10_999, 1000) == 0, "a snapshot keeps the same time"
+    assert table.expire(11_000, 1000) == again.expire(11_000, 1000) == 1
+
+
+@pytest.mark.parametrize("impossible", [-1, 10**15])
+def test_a_time_that_cannot_be_counts_from_now(table: ProducerTable, impossible: int) -> None:
+    write(table, header(0), 0, now_ms=impossible)
+    assert table.expire(10_000, 1000) == 0
+    assert table.expire(10_999, 1000) == 0
+    assert table.expire(11_000, 1000) == 1
 
 
 def test_a_snapshot_brings_back_the_last_batch_and_the_open_transactions(table: ProducerTable) -> None:

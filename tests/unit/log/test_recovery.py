@@ -1,6 +1,7 @@
 """Opening a directory after a clean stop, after a crash, and among the leftovers of interrupted work."""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -299,3 +300,18 @@ def test_a_directory_that_cannot_be_read_is_a_storage_failure(bench: Workbench, 
     with pytest.raises(StorageFailure) as failure:
         bench.load()
     assert failure.value.path == bench.directory
+
+
+@pytest.mark.parametrize("stop", [Workbench.restart, Workbench.crash])
+def test_a_restart_knows_producers_again_whose_records_are_old_or_without_time(
+    tmp_path: Path, stop: Callable[[Workbench], None]
+) -> None:
+    bench = Workbench(tmp_path)
+    for producer, timestamp in ((7, -1), (8, 1), (9, bench.clock.now - 10 * 86_400_000)):
+        assert bench.append(b"once", timestamp=timestamp, producer=(producer, 0, 0)).error is ErrorCode.NONE
+    bench.flush()
+    stop(bench)
+    bench.log.expire_producers(bench.clock.now)
+    for producer in (7, 8, 9):
+        assert bench.append(b"once", producer=(producer, 0, 0)).base_offset == producer - 7, "the retry is recognized"
+    assert bench.log.end_offset == 3

@@ -234,6 +234,40 @@ def test_a_record_without_timestamp_has_no_limits() -> None:
     accepted(batch(time=-1), YOUNG)
 
 
+@pytest.mark.parametrize("kind", list(Compression))
+@pytest.mark.parametrize("left", [-1, 0, 1, NOW - 1])
+def test_a_highest_timestamp_that_cannot_be_right_is_made_true(left: int, kind: Compression) -> None:
+    records = [Record(0, NOW, None, b"a"), Record(1, NOW + 5, None, b"b"), Record(2, NOW + 3, None, b"c")]
+    answer = accepted(patched(build_batch(records, compression=kind), max_timestamp=left))
+    assert answer.header.max_timestamp == NOW + 5
+    assert [record.timestamp for record in read_records(answer.data, answer.header)] == [NOW, NOW + 5, NOW + 3]
+
+
+@pytest.mark.parametrize("told", [NOW - 7, NOW + 7])
+def test_one_record_has_the_highest_timestamp_that_it_says(told: int) -> None:
+    assert accepted(patched(batch(1), max_timestamp=told)).header.max_timestamp == NOW
+
+
+def test_both_timestamps_of_a_header_left_empty_hide_no_record() -> None:
+    data = patched(batch(1, time=NOW), base_timestamp=0, max_timestamp=0)
+    stamped = replace_payload(read_header(data), bytes(codec.encode([Record(0, NOW, None, b"v")], 0, 0)[0]))
+    assert accepted(stamped).header.max_timestamp == NOW
+
+
+def test_records_without_a_timestamp_keep_having_none() -> None:
+    assert accepted(batch(time=-1)).header.max_timestamp == -1
+
+
+def test_a_highest_timestamp_left_empty_does_not_smuggle_records_from_the_future() -> None:
+    data = patched(batch(time=NOW + 2 * HOUR), max_timestamp=-1)
+    assert rejected(data).error is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_the_brokers_own_time_needs_no_look_at_the_records() -> None:
+    broken = patched(with_payload(b"\xff" * 40), max_timestamp=-1)
+    assert accepted(broken, STAMPED).header.max_timestamp == NOW
+
+
 def test_a_max_timestamp_that_lies_is_corrected_when_the_records_were_read() -> None:
     answer = accepted(patched(batch(), max_timestamp=NOW + 9 * HOUR))
     assert answer.header.max_timestamp == NOW
@@ -327,3 +361,25 @@ def test_where_records_are_read_timestamps_past_64_bits_are_refused(base: int, t
     answer = rejected(replace_payload(head, payload), rules)
     assert answer.error is ErrorCode.INVALID_RECORD
     assert "timestamps do not fit" in answer.message
+
+
+@pytest.mark.parametrize("kind", list(Compression))
+def test_a_batch_cannot_count_more_records_than_its_bytes_can_hold(kind: Compression) -> None:
+    empty = replace_payload(read_header(batch())._replace(attributes=kind), b"")
+    most = patched(empty, records_count=2**31 - 1, last_offset_delta=2**31 - 2)
+    answer = rejected(most)
+    assert (answer.error, answer.message) == (
+        ErrorCode.INVALID_RECORD,
+        "The batch for t-0 counts 2147483647 records in 0 bytes.",
+    )
+    few = replace_payload(read_header(batch())._replace(attributes=kind), b"." * 32)
+    assert (
+        rejected(patched(few, records_count=2**31 - 1, last_offset_delta=2**31 - 2)).error is ErrorCode.INVALID_RECORD
+    )
+
+
+@pytest.mark.parametrize("kind", list(Compression))
+def test_the_smallest_records_there_are_pass_in_any_number(kind: Compression) -> None:
+    records = [Record(i, NOW, None, None) for i in range(100_000)]
+    data = build_batch(records, compression=kind)
+    assert accepted(data).header.records_count == 100_000
