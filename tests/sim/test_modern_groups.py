@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ from ottla.groups.embedded import read_assignment, read_subscription, write_assi
 from ottla.groups.facts import GroupFact, OffsetFact
 from ottla.groups.machine import GroupMachine
 from ottla.groups.modern import ConsumerGroup
+from ottla.groups.patterns import matching
 from ottla.groups.records import read, written
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from ottla.wire.messages.heartbeat import HeartbeatRequest
@@ -75,8 +76,8 @@ class Topics:
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
         return self.topic(topic_id.rstrip(b"\0").decode())
 
-    def names(self) -> Iterable[str]:
-        return self.counts
+    def matching(self, pattern: str) -> frozenset[str]:
+        return matching(pattern, self.counts)
 
     def group_settings(self, group_id: str) -> Mapping[str, str]:
         return {}

@@ -10,6 +10,7 @@ from ottla.groups.decision import Caller, Limits
 from ottla.groups.facts import GroupFact, OffsetFact
 from ottla.groups.machine import GroupMachine
 from ottla.groups.modern import ConsumerGroup
+from ottla.groups.patterns import matching
 from ottla.groups.records import read
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from support.coordinator import GROUP, Coordinator, Counting
@@ -39,8 +40,8 @@ class Topics:
     def topic_by_id(self, found: bytes) -> Topic | None:
         return self.topic(found.rstrip(b"\0").decode())
 
-    def names(self) -> Iterable[str]:
-        return self.counts
+    def matching(self, pattern: str) -> frozenset[str]:
+        return matching(pattern, self.counts)
 
     def group_settings(self, group_id: str) -> Mapping[str, str]:
         return self.settings

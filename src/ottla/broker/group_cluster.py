@@ -3,7 +3,7 @@
 Owns: whether that protocol is offered at all. Every question is answered from the image of the moment.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.groups.cluster import Topic
@@ -45,8 +45,8 @@ class ImageCluster:
             )
         return Topic(image.name, image.topic_id, len(image.partitions), of_partitions)
 
-    def names(self) -> Iterable[str]:
-        return self._broker.image.topics
+    def matching(self, pattern: str) -> frozenset[str]:
+        return self._broker.groups.topic_patterns.matching(pattern)
 
     def group_settings(self, group_id: str) -> Mapping[str, str]:
         return self._broker.image.config(ResourceType.GROUP, group_id)

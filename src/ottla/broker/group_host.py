@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.machine_host import MachineHost, TopicPlan
 from ottla.broker.partitions import Partition
+from ottla.broker.topic_patterns import TopicPatterns
 
 if TYPE_CHECKING:
     from ottla.base.settings.values import BrokerValues
+    from ottla.broker.broker import Broker
     from ottla.broker.group_shard import GroupShard
     from ottla.groups.decision import Limits
 
@@ -27,6 +29,10 @@ class GroupHost(MachineHost["GroupShard"]):
 
     rebalances = 0
     """Generations that began in groups coordinated here."""
+
+    def __init__(self, broker: "Broker") -> None:
+        super().__init__(broker)
+        self.topic_patterns = TopicPatterns(lambda: broker.image.topics)
 
     def _make(self, partition: Partition) -> "GroupShard":
         from ottla.broker.group_shard import GroupShard

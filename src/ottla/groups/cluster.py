@@ -3,8 +3,10 @@
 Owns: the port. The broker implements it on the cluster's image.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
+
+from ottla.groups.patterns import matching
 
 
 class Topic(NamedTuple):
@@ -29,8 +31,8 @@ class Cluster(Protocol):
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None: ...
 
-    def names(self) -> Iterable[str]:
-        """Of all topics."""
+    def matching(self, pattern: str) -> frozenset[str]:
+        """The names of the topics that a pattern matches as a whole; raises BadPattern."""
         ...
 
     def group_settings(self, group_id: str) -> Mapping[str, str]:
@@ -49,8 +51,8 @@ class NoTopics:
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
         return None
 
-    def names(self) -> Iterable[str]:
-        return ()
+    def matching(self, pattern: str) -> frozenset[str]:
+        return matching(pattern, ())
 
     def group_settings(self, group_id: str) -> Mapping[str, str]:
         return {}

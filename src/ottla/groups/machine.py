@@ -135,6 +135,11 @@ class GroupMachine:
 
     # --- membership ---
 
+    def patterns(self, group_id: str) -> Collection[str]:
+        """Those that the members of a group subscribe by."""
+        group = self.groups.get(group_id)
+        return group.patterns if isinstance(group, ConsumerGroup) else ()
+
     def decide_consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: Now) -> Decision:
         """Of the consumer protocol."""
         member_id = request.member_id or self._identity()

@@ -25,7 +25,7 @@ from ottla.groups.modern_facts import (
     TargetEpochFact,
     TargetFact,
 )
-from ottla.groups.patterns import BadPattern, matching
+from ottla.groups.pattern_syntax import BadPattern
 from ottla.groups.reconciliation import Goal, reconciled
 
 Reported = Mapping[bytes, Collection[int]]
@@ -99,7 +99,7 @@ class Step:
         if not pattern or pattern in self.group.patterns:
             return
         try:
-            matching(pattern, ())
+            self.cluster.matching(pattern)
         except BadPattern as problem:
             raise Refused(
                 ErrorCode.INVALID_REGULAR_EXPRESSION,
@@ -110,7 +110,7 @@ class Step:
         """A new epoch begins when the topics that members ask for are others than before."""
         group = self.group
         for pattern in sorted({member.subscription.pattern for member in group.members.values()} - {""}):
-            topics = matching(pattern, self.cluster.names())
+            topics = self.cluster.matching(pattern)
             known = group.patterns.get(pattern)
             if known is None or known.topics != topics:
                 bump = True

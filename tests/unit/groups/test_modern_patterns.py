@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.groups.patterns import BadPattern, Pattern, matching
+from ottla.groups.pattern_syntax import BadPattern
+from ottla.groups.patterns import Pattern, matching
 
 NAMES = st.text("abcxyABC01._-", max_size=8)
 
@@ -77,12 +78,19 @@ def test_forms_of_re2(text: str, matched: list[str]) -> None:
         ("(" * 101, "expression nests too deeply"),
         ("a" * 1001, "expressions are limited to 1000 characters"),
         ("(a{1000}){1000}", "expression too large"),
+        ("(((((){1000}){1000}){1000}){1000}){1000}", "expression too large"),
+        ("(.?){1000}(.?){1000}x", "expression too large"),
+        (".*a.{500}", "expression too large"),
     ],
 )
 def test_what_is_no_pattern_is_refused(text: str, problem: str) -> None:
     with pytest.raises(BadPattern) as refused:
         Pattern(text)
     assert str(refused.value) == problem
+
+
+def test_ranges_may_be_written_by_their_numbers() -> None:
+    assert matching(r"[\x61-\x{63}\-]+", ["abc", "a-c", "abd"]) == {"abc", "a-c"}
 
 
 def test_no_pattern_takes_long() -> None:

@@ -1,10 +1,11 @@
 """ConsumerGroupHeartbeat, v0 and v1: join a group of the consumer protocol, stay in it, learn one's part, leave."""
 
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.group_cluster import is_offered
-from ottla.broker.group_shard import Answer
+from ottla.broker.group_shard import Answer, GroupShard
 from ottla.groups.decision import Caller
 from ottla.groups.modern_heartbeat import refused
 from ottla.net.dispatch import Context
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context) -> Answer:
+def handle(
+    broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context
+) -> "Answer | Coroutine[None, None, Answer]":
     if not is_offered(broker):
         return refused(ErrorCode.UNSUPPORTED_VERSION)
     if not request.group_id:
@@ -22,6 +25,24 @@ def handle(broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Co
     shard = broker.groups.shard(request.group_id)
     if isinstance(shard, ErrorCode):
         return refused(shard)
+    patterns = shard.machine.patterns(request.group_id)
+    if patterns or request.subscribed_topic_regex:
+        unmatched = broker.groups.topic_patterns.unknown({*patterns, request.subscribed_topic_regex or ""} - {""})
+        if unmatched:
+            return _after_matching(broker, request, context, unmatched)
+    return _decide(shard, request, context)
+
+
+async def _after_matching(
+    broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context, unmatched: list[str]
+) -> Answer:
+    """Compiling and matching take time, which is not the other clients'."""
+    await broker.groups.topic_patterns.learn(unmatched, broker.run_blocking)
+    shard = broker.groups.shard(request.group_id)
+    return refused(shard) if isinstance(shard, ErrorCode) else _decide(shard, request, context)
+
+
+def _decide(shard: GroupShard, request: ConsumerGroupHeartbeatRequest, context: Context) -> Answer:
     caller = Caller(None, context.client_id or "", f"/{context.peer}", context.version)
     decision = shard.machine.decide_consumer_heartbeat(request, caller, shard.now())
     return shard.carry_out(decision, refused)
