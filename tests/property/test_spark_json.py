@@ -49,6 +49,8 @@ fitting = st.fixed_dictionaries(
         "inner": st.none() | st.fixed_dictionaries({}, optional={"text": st.text(max_size=3)}),
     },
 )
+tails = st.sampled_from([',"x":2', ',"x":[1,2]', "}", "]", ",", ",{}", "\n{}", ' ,"whole":1', "]}", '},"v":{'])
+"""What stands behind an object where nothing may."""
 values = st.lists(
     st.one_of(
         st.none(),
@@ -56,6 +58,8 @@ values = st.lists(
         fitting.map(lambda row: json.dumps(row, ensure_ascii=False).encode()),
         rows.map(lambda row: json.dumps(row).encode()),
         st.tuples(fitting, fitting).map(lambda two: "".join(map(json.dumps, two)).encode()),
+        st.tuples(fitting, tails).map(lambda two: (json.dumps(two[0]) + two[1]).encode()),
+        st.sampled_from([b'{"text":"}', b'{"text":[{}', b'{"whole":1}]}', b" {}\n", b"null", b'{"exact":12345}']),
     ),
     min_size=1,
     max_size=6,

@@ -119,6 +119,8 @@ def test_rows_that_are_part_of_a_larger_batch_are_written_as_they_are() -> None:
         (b"{", "Expecting property name"),
         (b"{} {}", "Extra data"),
         (b'{}}{"v":{}', "Extra data"),
+        (b'{"whole":3},"x":4', "Extra data"),
+        (b'{"whole":3} ,"x":[1,2]', "Extra data"),
         (b'"', "Unterminated string"),
         (b"[1]", "[1] is no object"),
         (b'{"whole": "7"}', 'whole: "7" is no whole number'),
@@ -169,6 +171,17 @@ def test_json_is_read_as_leniently_as_spark_reads_it() -> None:
     ]
     assert str(rows[6]["real"]) == "nan"
     assert (rows[7]["text"], rows[8]) == ("b", None)
+
+
+def test_json_that_is_nested_deeper_than_python_goes_is_judged_alike_alone_and_with_others() -> None:
+    deep = b'{"whole":1,"other":' + b"[" * 5000 + b"]" * 5000 + b"}"
+    for values in ([deep], [deep, b"?"]):
+        rows, bad = decoded(form("json"), {"whole": pa.int32()}, *values)
+        assert rows[0] == {"whole": 1}
+        assert 0 not in bad
+    far = b'{"many":' + b"[" * 5000 + b"]" * 5000 + b"}"
+    _, bad = decoded(form("json"), {"many": pa.list_(pa.field("element", pa.int64()))}, far)
+    assert bad == {0: "it is nested too deeply"}
 
 
 # --- CSV --------------------------------------------------------------------------------------------------------------

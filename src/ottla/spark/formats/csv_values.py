@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from ottla.spark.errors import BadOption
-from ottla.spark.formats.decoding import Decoded, Unreadable, bytes_of, decode_together
+from ottla.spark.formats.decoding import Decoded, Unreadable, bytes_of, check_decimals, decode_together
 
 _NUMBER = "\0number"
 _ZONED = pa.timestamp("us", "UTC")
@@ -75,6 +75,7 @@ class CsvDecoder:
             column = table.column(field.name).combine_chunks()
             columns.append(_moments(column) if field.type == _ZONED else column)
         rows = pa.StructArray.from_arrays(columns, fields=list(self._row))
+        check_decimals(rows)
         if not values.null_count:
             return rows
         there = values.is_valid()

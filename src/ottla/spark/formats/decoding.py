@@ -1,7 +1,8 @@
 """What every reader of a format is to the rest.
 
 Owns: the shape of a decoder, and finding the values it cannot read. Never knows: records, options, Spark.
-Invariants: a decoder answers a row for every value; where the value is null or cannot be read the row is null.
+Invariants: a decoder answers a row for every value; where the value is null or cannot be read the row is null; every
+decimal fits the digits of its column, which Arrow's readers of text do not look at.
 """
 
 from collections.abc import Callable
@@ -67,6 +68,23 @@ def decode_each(values: pa.Array, read: Callable[[bytes], Any], row: pa.StructTy
     singles = [decode_each(values[number : number + 1], read, row) for number in range(len(values))]
     bad |= {number: single.bad[0] for number, single in enumerate(singles) if single.bad}
     return Decoded(pa.concat_arrays([single.rows for single in singles]), bad)
+
+
+def holds_decimals(kind: pa.DataType) -> bool:
+    """Whether `check_decimals` has something to do."""
+    inner = [kind.field(number).type for number in range(kind.num_fields)]
+    return pa.types.is_decimal(kind) or any(map(holds_decimals, inner))
+
+
+def check_decimals(array: pa.Array) -> None:
+    """ArrowInvalid when a decimal has more digits than its type: Spark would end the query over it, in every mode."""
+    if pa.types.is_decimal(array.type):
+        array.validate(full=True)
+    elif pa.types.is_struct(array.type):
+        for column in array.flatten():
+            check_decimals(column)
+    elif pa.types.is_list(array.type):
+        check_decimals(array.flatten())
 
 
 def bytes_of(texts: pa.Array) -> pa.Buffer:

@@ -1,7 +1,8 @@
 """JSON as columns.
 
 Owns: reading values with Arrow's JSON reader, and one by one where that cannot. Never knows: records, Spark.
-Invariants: what Arrow reads is what reading one by one would give; a value never takes part in another's row.
+Invariants: what Arrow reads is what reading one by one would give, so no neighbour decides how a value is judged; a
+value never takes part in another's row.
 
 One by one is as Spark reads JSON: a number or an object is text where text is wanted, a time may be seconds, bytes are
 base64, an object is a map where a map is wanted. Arrow's reader is stricter, and is asked first.
@@ -19,10 +20,20 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from ottla.spark.errors import BadOption
-from ottla.spark.formats.decoding import Decoded, Unreadable, bytes_of, decode_each, decode_together
+from ottla.spark.formats.decoding import (
+    Decoded,
+    Unreadable,
+    bytes_of,
+    check_decimals,
+    decode_each,
+    decode_together,
+    holds_decimals,
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf", "INF": "inf", "-INF": "-inf"}
+_SPACE = " \t\r\n"
+"""What JSON takes for space."""
 Reader = Callable[[Any], Any]
 
 
@@ -33,7 +44,8 @@ class JsonDecoder:
         self._row = row
         self._read = reader_of(row)
         arrow = _arrow_reads(row)
-        self._schema = None if arrow is None else pa.schema([pa.field("v", arrow)])
+        self._schema = None if arrow is None else pa.schema(list(arrow))
+        self._decimals = holds_decimals(row)
 
     def decode(self, values: pa.Array) -> Decoded:
         if self._schema is None or not len(values):
@@ -41,11 +53,14 @@ class JsonDecoder:
         return decode_together(values, self._together, self._singly)
 
     def _together(self, values: pa.Array) -> pa.StructArray:
-        """Each value in an object of its own and on a line of its own: as many rows come back only if none reached
-        into another."""
+        """Each value is a line that begins with `{` and ends with `}`. Between two of them no comma can be, and no text
+        of JSON holds a line's end, so each line has whole objects only; as many rows as lines means one in each."""
+        assert self._schema is not None
         try:
-            texts = values.fill_null(b"null").cast(pa.string())
-            lines = bytes_of(pc.binary_join_element_wise('{"v":', texts, "}\n", ""))
+            texts = pc.utf8_trim(values.fill_null(b"{}").cast(pa.string()), _SPACE)
+            if not pc.all(pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))).as_py():
+                raise Unreadable
+            lines = bytes_of(pc.binary_join_element_wise(texts, "\n", ""))
             table = pyarrow.json.read_json(
                 pa.BufferReader(lines),
                 pyarrow.json.ReadOptions(use_threads=False, block_size=lines.size + 1),
@@ -53,12 +68,28 @@ class JsonDecoder:
             )
             if table.num_rows != len(values):
                 raise Unreadable
-            return table.column(0).combine_chunks().cast(self._row)
+            columns = [table.column(field.name).combine_chunks().cast(field.type) for field in self._row]
+            missing = values.is_null() if values.null_count else None
+            rows = pa.StructArray.from_arrays(columns, fields=list(self._row), mask=missing)
+            if self._decimals:
+                check_decimals(rows)
+            return rows
         except (pa.ArrowInvalid, UnicodeError) as problem:
             raise Unreadable from problem
 
     def _singly(self, values: pa.Array) -> Decoded:
-        return decode_each(values, lambda value: self._read(_decoder.decode(value.decode())), self._row)
+        return decode_each(values, self._one, self._row)
+
+    def _one(self, value: bytes) -> Any:
+        try:
+            return self._read(_decoder.decode(value.decode()))
+        except RecursionError:  # Arrow takes any depth of what is passed over
+            if self._schema is None:
+                raise ValueError("it is nested too deeply") from None
+        try:
+            return self._together(pa.array([value], pa.binary()))[0].as_py()
+        except Unreadable:
+            raise ValueError("it is nested too deeply") from None
 
 
 def _arrow_reads(kind: pa.DataType) -> pa.DataType | None:
