@@ -175,13 +175,14 @@ class Upkeep:
         self._broker.connections.drop_idle()
 
     async def _compact(self) -> None:
+        """Compact as long as there is something to gain; what failed is not tried again before the next turn."""
         while True:
             work = self._compactor.begin(self._broker.store.logs.values(), self._broker.clock.now_ms())
-            if work is None:
+            if work is None or not await self._run_compaction(work):
                 return
-            await self._run_compaction(work)
 
-    async def _run_compaction(self, work: Compaction) -> None:
+    async def _run_compaction(self, work: Compaction) -> bool:
+        """Whether it came to its end."""
         started = self._broker.clock.monotonic()
         error: Exception | None = None
         try:
@@ -193,6 +194,8 @@ class Upkeep:
         except Exception as problem:
             error = problem
         self._compactor.end(work, error)
-        if error is None:
-            seconds = self._broker.clock.monotonic() - started
-            logger.info("compacted %s up to offset %d in %.1f s", work.log.topic_partition, work.end_offset, seconds)
+        if error is not None:
+            return False
+        seconds = self._broker.clock.monotonic() - started
+        logger.info("compacted %s up to offset %d in %.1f s", work.log.topic_partition, work.end_offset, seconds)
+        return True

@@ -262,9 +262,13 @@ class CorruptIndex(Exception):
 
 
 class TransactionIndex:
-    """The aborted transactions whose markers lie in one segment; the file comes with the first of them."""
+    """The aborted transactions whose markers lie in one segment; the file comes with the first of them.
 
-    __slots__ = ("_disk", "_size", "path")
+    An entry is written at once. When there is no room for it the marker is in the log already, so it waits in a tail,
+    known to readers, and goes before the next one or when the segment is sealed.
+    """
+
+    __slots__ = ("_disk", "_size", "_tail", "path")
 
     ENTRY = struct.Struct(">hqqqq")
 
@@ -272,19 +276,35 @@ class TransactionIndex:
         self._disk = disk
         self.path = path
         self._size: int | None = 0
+        self._tail = bytearray()
 
     def load(self) -> None:
         """Take what an earlier life left; it is read when first asked for."""
         self._size = None
 
     def append(self, aborted: AbortedTransaction) -> None:
-        size = len(self._entry_bytes())
+        self._tail += self.ENTRY.pack(0, *aborted)
+        try:
+            self.spill()
+        except StorageFailure as failure:
+            if not failure.out_of_space:
+                raise
+
+    def spill(self) -> None:
+        """Write the entries that wait."""
+        if not self._tail:
+            return
         with _opened(self._disk, self.path) as file:
-            _append_at(file, size, self.ENTRY.pack(0, *aborted))
-        self._size = size + self.ENTRY.size
+            size = self._size
+            if size is None:
+                size = file.size() // self.ENTRY.size * self.ENTRY.size
+            _append_at(file, size, self._tail)
+        self._size = size + len(self._tail)
+        self._tail = bytearray()
 
     def all(self) -> list[AbortedTransaction]:
-        return [AbortedTransaction(*fields[1:]) for fields in self.ENTRY.iter_unpack(self._entry_bytes())]
+        entries = self._entry_bytes() + self._tail
+        return [AbortedTransaction(*fields[1:]) for fields in self.ENTRY.iter_unpack(entries)]
 
     def overlapping(self, from_offset: int, upper_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """Those that touch [from_offset, upper_offset), and whether no later segment can hold any more of them."""
@@ -307,14 +327,17 @@ class TransactionIndex:
 
     def truncate_to(self, offset: int) -> None:
         entries = self.all()
-        kept = sum(1 for aborted in entries if aborted.last_offset < offset)
-        if kept < len(entries):
-            self._cut(kept * self.ENTRY.size)
+        kept = self.ENTRY.size * sum(1 for aborted in entries if aborted.last_offset < offset)
+        written = len(entries) * self.ENTRY.size - len(self._tail)
+        if kept < written:
+            self._cut(kept)
+        del self._tail[max(kept - written, 0) :]
 
     def reset(self) -> None:
         if self._size != 0 and self._disk.exists(self.path):
             self._cut(0)
         self._size = 0
+        self._tail = bytearray()
 
     def _cut(self, size: int) -> None:
         with _opened(self._disk, self.path) as file:

@@ -91,6 +91,7 @@ class _Opening:
         self._remembered = remembered
         self._producers = ProducerTable(topic_partition)
         self._segments: list[Segment] = []
+        self._intact = True
 
     def load(self) -> LoadedLog:
         names = settle_leftovers(self._disk, self._directory, self._settings)
@@ -120,6 +121,7 @@ class _Opening:
             self._producers,
             self._snapshots,
             self._epochs,
+            self._intact,
         )
 
     def _read_epochs(self, names: list[str]) -> EpochHistory:
@@ -190,6 +192,7 @@ class _Opening:
         return self._producers.end_offset != self._segments[slot].base_offset
 
     def _end_log_with(self, segment: Segment, removed: int) -> None:
+        self._intact = False
         slot = self._segments.index(segment) + 1
         _logger.warning(
             "%s: %d bytes are not whole batches and were cut off, and %d segments behind them",
@@ -203,6 +206,7 @@ class _Opening:
 
     def _begin_anew(self, start_offset: int) -> None:
         for segment in self._segments:
+            self._intact = False
             segment.delete()
         self._segments[:] = [Segment.lazy(self._disk, self._directory, start_offset, self._settings)]
         self._epochs.clear()

@@ -191,11 +191,12 @@ class Segment:
         return self._file is not None
 
     def seal(self) -> None:
-        """Write what a segment holds that takes no more batches: the last time entry, and both indexes whole."""
+        """Write what a segment holds that takes no more batches: the last time entry, and its indexes whole."""
         if self._latest is not None:
             self.time_index.append(*self._latest)
         self.index.spill(create=True)
         self.time_index.spill(create=True)
+        self.transaction_index.spill()
 
     def index_paths(self) -> list[str]:
         """The files beside the log file, for syncing."""

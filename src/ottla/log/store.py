@@ -116,6 +116,9 @@ class LogStore:
         assert paths
         self.directories = [DataDirectory(os.path.abspath(path), world.disk, world.boot) for path in paths]
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.intact = True
+        """Whether everything was found whole when the logs were loaded: no directory failed, and no log had anything
+        cut off, put aside or begun anew. What a node has not found whole it cannot vouch for."""
         self.cleaned: dict[TopicPartition, int] = {}
         """Up to where each log is compacted; the compactor changes it."""
         self._world = world
@@ -224,6 +227,7 @@ class LogStore:
                     f"{directory.path} and {other.path} both hold {log.topic_partition}; remove one of the two.",
                 )
             self._add(log, directory)
+            self.intact = self.intact and log.intact
         for name, offset in directory.read_offsets(Checkpoint.CLEANED).items():
             if name in self._held[directory]:
                 self.cleaned[name] = offset
@@ -353,8 +357,11 @@ class LogStore:
         return lost
 
     def _fail(self, directory: DataDirectory, failure: Exception) -> None:
-        directory.failure = failure
+        # Only its words are wanted; what its frames hold (requests of clients among it) must not live on with it.
+        directory.failure = failure.with_traceback(None)
+        failure.__cause__ = failure.__context__ = None
         directory.release()
+        self.intact = self.intact and self._loaded
         if self.live:  # of the last one NoUsableDirectory tells
             _logger.error("data directory %s is offline: %s", directory.path, failure)
 

@@ -38,6 +38,7 @@ class LoadedLog(NamedTuple):
     producers: ProducerTable
     snapshots: SnapshotFiles
     epochs: EpochHistory
+    intact: bool = True
 
 
 class StoredLog:
@@ -62,6 +63,7 @@ class StoredLog:
         "directory",
         "end_offset",
         "epochs",
+        "intact",
         "producers",
         "recovery_point",
         "start_offset",
@@ -88,6 +90,8 @@ class StoredLog:
         self.recovery_point = loaded.recovery_point
         self.producers = loaded.producers
         self.epochs = loaded.epochs
+        self.intact = loaded.intact
+        """Whether its files were found whole when it was opened: nothing was cut off, put aside or begun anew."""
         self._snapshots = loaded.snapshots
         self._high_watermark = self.start_offset
         self._generation = 0

@@ -202,11 +202,26 @@ def test_an_entry_that_cannot_be_of_the_segment_is_corruption(transactions: Tran
         transactions.check(0)
 
 
-def test_a_failed_transaction_entry_leaves_the_file_whole(disk: FaultyDisk, transactions: TransactionIndex) -> None:
+def test_a_transaction_entry_without_room_waits_and_is_known_meanwhile(
+    disk: FaultyDisk, transactions: TransactionIndex
+) -> None:
+    more = [AbortedTransaction(9, 60, 69, 70), AbortedTransaction(9, 70, 79, 80), AbortedTransaction(9, 80, 89, 90)]
     disk.room = 10
+    transactions.append(more[0])
+    transactions.append(more[1])
+    assert transactions.all() == ABORTED + more[:2]
+    assert Path(transactions.path).stat().st_size == 3 * 34
+    transactions.truncate_to(79)
+    assert transactions.all() == ABORTED + more[:1]
+    disk.heal()
+    transactions.append(more[2])
+    assert transactions.all() == [*ABORTED, more[0], more[2]]
+    assert Path(transactions.path).stat().st_size == 5 * 34
+
+
+def test_a_transaction_entry_on_a_broken_disk_is_a_storage_failure(
+    disk: FaultyDisk, transactions: TransactionIndex
+) -> None:
+    disk.fail_writes_from = 0
     with pytest.raises(StorageFailure):
         transactions.append(AbortedTransaction(9, 60, 69, 70))
-    disk.heal()
-    assert transactions.all() == ABORTED
-    transactions.append(AbortedTransaction(9, 60, 69, 70))
-    assert len(transactions.all()) == 4

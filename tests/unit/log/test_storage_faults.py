@@ -7,6 +7,8 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.log.files import StorageFailure
+from ottla.log.index import AbortedTransaction
+from ottla.log.producers import EndMarker
 from ottla.log.settings import LogSettings
 from support.workbench import Workbench
 
@@ -104,6 +106,21 @@ def test_running_out_of_descriptors_refuses_an_append_and_no_more(bench: Workben
     assert failure.value.out_of_space
     bench.disk.heal()
     assert bench.append(b"x").base_offset == 1
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC])
+def test_an_abort_without_a_descriptor_for_its_index_is_told_to_readers_all_the_same(
+    bench: Workbench, number: int
+) -> None:
+    bench.append(b"doomed", producer=(7, 0, 0), transactional=True)
+    bench.disk.open_errno = number
+    marker = EndMarker(7, 0, 0, commit=False)
+    assert bench.log.append_control(marker, 0, bench.clock.now).error is ErrorCode.NONE
+    aborted = [AbortedTransaction(7, 0, 1, 2)]
+    assert bench.log.aborted_transactions(0, 2) == aborted
+    bench.disk.heal()
+    bench.restart()
+    assert bench.log.aborted_transactions(0, 2) == aborted
 
 
 def test_an_offline_log_is_let_go_without_a_write(bench: Workbench) -> None:

@@ -424,6 +424,44 @@ def test_a_directory_that_fails_takes_only_its_own_logs_and_the_last_one_is_fata
         store.take_offline(good, StorageFailure(good.path, errno.EIO, "told by the disk"))
 
 
+def test_a_failed_directory_remembers_why_and_nothing_of_what_went_on(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a", tmp_path / "b")
+    try:
+        try:
+            raise OSError(errno.EIO, "told by the disk")
+        except OSError as error:
+            raise StorageFailure.of(store.directories[0].path, error) from error
+    except StorageFailure as failure:
+        store.take_offline(store.directories[0], failure)
+    kept = store.directories[0].failure
+    assert kept is not None
+    assert (kept.__traceback__, kept.__cause__, kept.__context__) == (None, None, None)
+    store.close()
+
+
+def test_a_store_says_whether_it_found_everything_whole(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    log = store.create(ORDERS, TOPIC_ID, SETTINGS)
+    append(log, [(b"k", b"v")])
+    crash(store)
+    again = open_store(tmp_path)
+    assert again.intact
+    crash(again)
+    with Path(log.segments[0].path).open("ab") as file:
+        file.write(b"debris")
+    cut = open_store(tmp_path)
+    assert (cut.intact, cut.logs[ORDERS].intact) == (False, False)
+    cut.close()
+    assert open_store(tmp_path).intact
+
+
+def test_a_store_without_one_of_its_directories_did_not_find_everything(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    open_store(tmp_path / "a", tmp_path / "b", disk=disk).close()
+    disk.failing = str(tmp_path / "a")
+    assert not open_store(tmp_path / "a", tmp_path / "b", disk=disk).intact
+
+
 def test_a_log_is_made_in_another_directory_when_its_own_fails(tmp_path: Path) -> None:
     disk = FailingDisk()
     store = open_store(tmp_path / "a", tmp_path / "b", disk=disk)
