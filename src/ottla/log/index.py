@@ -4,9 +4,11 @@ Owns: the bytes of `.index`, `.timeindex` and `.txnindex` files and the look-ups
 Invariants: keys grow strictly within a file; a file holds whole entries only (no preallocation). Entries not yet
 written sit in a small tail that is spilled to the file when it grows, on flush and on seal, so an append pays no
 system call for them; after a crash the indexes of unflushed segments are rebuilt from the batches anyway. Files are
-open only while they are written or mapped, so that thousands of partitions cost a descriptor each and not three.
+open only while they are written or read, and of what is written only a window is kept in memory, around the last
+look-up: an index costs no descriptor, and no more memory than that.
 """
 
+import errno
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,14 +18,16 @@ from ottla.base.ports import ByteView, Disk, File
 from ottla.log.files import StorageFailure
 
 TAIL_ENTRIES = 128
-"""How many entries wait in memory before they are written and mapped."""
+"""How many entries wait in memory before they are written."""
+WINDOW_BYTES = 8192
+"""How much of a file is kept in memory: the offsets of some 4 MB of log."""
 
 
 @contextmanager
-def _opened(disk: Disk, path: str) -> Iterator[File]:
+def _opened(disk: Disk, path: str, *, read_only: bool = False) -> Iterator[File]:
     """The file for a moment; what fails there is a StorageFailure."""
     try:
-        file = disk.open(path, create=True)
+        file = disk.open(path, create=not read_only, read_only=read_only)
         try:
             yield file
         finally:
@@ -43,10 +47,18 @@ def _append_at(file: File, size: int, data: ByteView) -> None:
         raise
 
 
-class SparseIndex:
-    """A file of equal entries with a growing key, looked up by bisection of its map and of the unwritten tail."""
+def _exactly(file: File, position: int, length: int) -> bytes:
+    """Bytes that were written once, and must be there."""
+    data = file.read_at(position, length)
+    if len(data) != length:
+        raise OSError(errno.EIO, "the index is shorter than it was", file.path)
+    return data
 
-    __slots__ = ("_disk", "_map", "_tail", "_written", "base_offset", "entries", "path")
+
+class SparseIndex:
+    """A file of equal entries of two growing numbers, looked up by bisection of the file and of the unwritten tail."""
+
+    __slots__ = ("_disk", "_tail", "_window", "_window_slot", "_written", "base_offset", "entries", "path")
 
     ENTRY: ClassVar[struct.Struct]
     KEY: ClassVar[struct.Struct]
@@ -55,7 +67,8 @@ class SparseIndex:
         self._disk = disk
         self.path = path
         self.base_offset = base_offset
-        self._map: memoryview | None = None
+        self._window = b""
+        self._window_slot = 0
         self._tail = bytearray()
         self._written = 0
         self.entries = 0
@@ -91,37 +104,48 @@ class SparseIndex:
                 _append_at(file, self._written * self.ENTRY.size, self._tail)
         self._written = self.entries
         self._tail = bytearray()
-        self._map = None
 
     def entry(self, slot: int) -> tuple[int, int]:
         """The numbers of one entry as they stand in the file."""
+        size = self.ENTRY.size
         written = self._written
         if slot >= written:
-            return self.ENTRY.unpack_from(self._tail, (slot - written) * self.ENTRY.size)
-        return self.ENTRY.unpack_from(self._mapped(), slot * self.ENTRY.size)
+            return self.ENTRY.unpack_from(self._tail, (slot - written) * size)
+        at = (slot - self._window_slot) * size
+        if not 0 <= at < len(self._window):
+            with _opened(self._disk, self.path, read_only=True) as file:
+                self._look_at(file, slot)
+            at = 0
+        return self.ENTRY.unpack_from(self._window, at)
 
-    def _mapped(self) -> memoryview:
-        view = self._map
-        if view is None:
-            with _opened(self._disk, self.path) as file:
-                view = self._map = file.map()
-        return view
+    def _look_at(self, file: File, slot: int) -> None:
+        """Have the window begin at a written entry."""
+        size = self.ENTRY.size
+        length = min(self._written - slot, WINDOW_BYTES // size) * size
+        self._window = _exactly(file, slot * size, length)
+        self._window_slot = slot
 
-    def _slot(self, key: int) -> int:
-        """The last slot whose key is at most `key`, or -1."""
+    def _slot(self, key: int, field: struct.Struct | None = None) -> int:
+        """The last slot whose key (or other field) is at most `key`, or -1."""
         # A plain loop: `bisect` with a key function takes half as long again.
-        unpack = self.KEY.unpack_from
+        unpack = (field or self.KEY).unpack_from
         size = self.ENTRY.size
         view: ByteView = self._tail
         first = self._written
         if not view or unpack(view)[0] > key:
             if not first:
                 return -1
-            view = self._mapped()
-            low, high = 0, first
-            first = 0
-        else:
-            low, high = 0, len(view) // size
+            view = self._window
+            end = len(view) - size
+            if (
+                end < 0
+                or (unpack(view)[0] > key and self._window_slot)
+                or (unpack(view, end)[0] <= key and self._window_slot + end // size + 1 < first)
+            ):
+                self._find_window(key, field or self.KEY)
+                view = self._window
+            first = self._window_slot
+        low, high = 0, len(view) // size
         while low < high:
             middle = (low + high) >> 1
             if key < unpack(view, middle * size)[0]:
@@ -129,6 +153,19 @@ class SparseIndex:
             else:
                 low = middle + 1
         return first + low - 1
+
+    def _find_window(self, key: int, field: struct.Struct) -> None:
+        """Move the window to where the last written entry up to `key` is, or to the beginning."""
+        size = self.ENTRY.size
+        low, high = 0, self._written
+        with _opened(self._disk, self.path, read_only=True) as file:
+            while high - low > WINDOW_BYTES // size:
+                middle = (low + high) >> 1
+                if key < field.unpack(_exactly(file, middle * size, field.size))[0]:
+                    high = middle
+                else:
+                    low = middle
+            self._look_at(file, low)
 
     def keep(self, entries: int) -> None:
         """Drop every entry from this slot on."""
@@ -138,8 +175,7 @@ class SparseIndex:
         if entries >= self._written:
             del self._tail[(entries - self._written) * size :]
         else:
-            # The map must not outlive the bytes under it.
-            self._map = None
+            self._window = b""
             self._tail = bytearray()
             with _opened(self._disk, self.path) as file:
                 file.truncate(entries * size)
@@ -147,8 +183,8 @@ class SparseIndex:
         self.entries = entries
 
     def close(self) -> None:
-        """Let the map go; what is in the tail stays and the file is mapped again when needed."""
-        self._map = None
+        """Let the window go; what is in the tail stays, and the file is read again when needed."""
+        self._window = b""
 
 
 class OffsetIndex(SparseIndex):
@@ -158,6 +194,7 @@ class OffsetIndex(SparseIndex):
 
     ENTRY = struct.Struct(">ii")
     KEY = struct.Struct(">i")
+    POSITION = struct.Struct(">4xi")
 
     def append(self, offset: int, position: int) -> None:
         self._add(self.ENTRY.pack(offset - self.base_offset, position))
@@ -182,14 +219,8 @@ class OffsetIndex(SparseIndex):
 
     def offset_beyond(self, position: int) -> int | None:
         """The offset of the first entry at or after a position in the log, or None when there is none."""
-        low, high = 0, self.entries
-        while low < high:
-            middle = (low + high) // 2
-            if self.entry(middle)[1] < position:
-                low = middle + 1
-            else:
-                high = middle
-        return None if low == self.entries else self.base_offset + self.entry(low)[0]
+        slot = self._slot(position - 1, self.POSITION) + 1
+        return None if slot == self.entries else self.base_offset + self.entry(slot)[0]
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries at or above an offset."""
@@ -203,6 +234,7 @@ class TimeIndex(SparseIndex):
 
     ENTRY = struct.Struct(">qi")
     KEY = struct.Struct(">q")
+    OFFSET = struct.Struct(">8xi")
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         super().__init__(disk, path, base_offset)
@@ -237,15 +269,7 @@ class TimeIndex(SparseIndex):
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries at or above an offset."""
-        relative = offset - self.base_offset
-        low, high = 0, self.entries
-        while low < high:
-            middle = (low + high) // 2
-            if self.entry(middle)[1] < relative:
-                low = middle + 1
-            else:
-                high = middle
-        self.keep(low)
+        self.keep(self._slot(offset - 1 - self.base_offset, self.OFFSET) + 1)
 
 
 class AbortedTransaction(NamedTuple):

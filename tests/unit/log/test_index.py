@@ -1,8 +1,10 @@
 """The sparse indexes: what they answer, what their files hold, and how a full disk leaves them."""
 
 import errno
+import os
 import struct
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -25,7 +27,7 @@ def offset_index(disk: FaultyDisk, tmp_path: Path, entries: int) -> OffsetIndex:
     return index
 
 
-@pytest.mark.parametrize("entries", [1, 5, TAIL_ENTRIES, TAIL_ENTRIES * 2 + 7])
+@pytest.mark.parametrize("entries", [1, 5, TAIL_ENTRIES, TAIL_ENTRIES * 2 + 7, 3000])
 def test_an_offset_leads_to_the_last_entry_at_or_below_it(disk: FaultyDisk, tmp_path: Path, entries: int) -> None:
     index = offset_index(disk, tmp_path, entries)
     assert index.position_for(1000) == index.position_for(1009) == 0
@@ -34,6 +36,43 @@ def test_an_offset_leads_to_the_last_entry_at_or_below_it(disk: FaultyDisk, tmp_
         assert index.position_for(1000 + number * 10 + 9) == number * 100
     assert index.position_for(1 << 40) == entries * 100
     assert index.last() == (1000 + entries * 10, entries * 100)
+
+
+def test_an_index_larger_than_its_window_answers_like_a_list(disk: FaultyDisk, tmp_path: Path) -> None:
+    index = offset_index(disk, tmp_path, 5000)
+    times = TimeIndex(disk, str(tmp_path / "00000000000000001000.timeindex"), 1000)
+    for number in range(1, 5001):
+        times.append(number * 7, 1000 + number * 10)
+    random = Random(1)
+    for left in (5000, 4999, 3100, 1024, 1):
+        index.truncate_to(1000 + (left + 1) * 10)
+        times.truncate_to(1000 + (left + 1) * 10)
+        assert (index.entries, times.entries) == (left, left)
+        for _ in range(300):
+            number = random.randrange(left + 2)
+            reached = min(number, left)
+            assert index.position_for(1000 + number * 10 + 5) == reached * 100
+            following = None if number + 1 > left else (number + 1) * 100
+            assert index.bracket(1000 + number * 10) == (reached * 100, following)
+            beyond = None if number > left else 1000 + max(number, 1) * 10
+            assert index.offset_beyond(number * 100) == beyond
+            assert times.offset_for(number * 7 + 6) == 1000 + reached * 10
+
+
+def test_look_ups_leave_no_descriptor_open(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    index = OffsetIndex(RealDisk(), str(tmp_path / "00000000000000000000.index"), 0)
+    for number in range(TAIL_ENTRIES * 3):
+        index.append(number * 10, number * 100)
+    assert index.position_for(500) == 5000
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_index_that_lost_its_entries_is_a_storage_failure(disk: FaultyDisk, tmp_path: Path) -> None:
+    index = offset_index(disk, tmp_path, TAIL_ENTRIES * 2)
+    Path(index.path).write_bytes(b"")
+    with pytest.raises(StorageFailure, match="shorter than it was"):
+        index.position_for(1500)
 
 
 def test_an_empty_index_leads_to_the_beginning(disk: FaultyDisk, tmp_path: Path) -> None:
