@@ -32,6 +32,7 @@ from ottla.sim.network import Network, SimSocket
 from ottla.sim.world import BIG_BANG_MS, SimClock, SimRandom
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from ottla.wire.stored.metadata import (
     BrokerEndpoint,
     FeatureLevelRecord,
@@ -40,6 +41,7 @@ from ottla.wire.stored.metadata import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from support.clusters import assigned
 
 T = TypeVar("T")
 PORT = 9092
@@ -118,6 +120,9 @@ class Metadata:
         start = self._world.next_producer_id
         self._world.next_producer_id += BLOCK
         return AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK)
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        return assigned(request)
 
     async def alter_partition(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
         """In-sync sets are what the test says."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
 from ottla.broker.controller_channel import ControllerChannel
 from ottla.controller.controller import Controller
@@ -19,6 +20,13 @@ from ottla.metadata.features import SUPPORTED
 from ottla.metadata.image import ClusterImage
 from ottla.runtime.disk import RealDisk
 from ottla.wire.links import Link
+from ottla.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    ResponseDirectoryData,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from ottla.wire.messages.create_topics import (
@@ -219,3 +227,22 @@ def settled(image: ClusterImage) -> ClusterImage:
     }
     by_id = {topic.topic_id: topic for topic in topics.values()}
     return image._replace(offset=0, epoch=0, brokers=registered, topics=topics, topics_by_id=by_id)
+
+
+def assigned(request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+    """The answer of a controller that takes note of where all these replicas lie."""
+    return AssignReplicasToDirsResponse(
+        directories=[
+            ResponseDirectoryData(
+                directory.id,
+                [
+                    ResponseTopicData(
+                        topic.topic_id,
+                        [ResponsePartitionData(each.partition_index, ErrorCode.NONE) for each in topic.partitions],
+                    )
+                    for topic in directory.topics
+                ],
+            )
+            for directory in request.directories
+        ]
+    )

@@ -24,7 +24,9 @@ from ottla.sim.world import SimClock, SimRandom
 from ottla.wire.links import Link
 from ottla.wire.messages import alter_partition as alter
 from ottla.wire.messages import fetch, produce
+from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from ottla.wire.stored import metadata as stored
+from support.clusters import assigned
 
 T = TypeVar("T")
 TOPIC = "orders"
@@ -43,6 +45,8 @@ class ToldController:
         self.subscribers: dict[SimLoop, Subscriber] = {}
         self.asked: list[tuple[int, tuple[int, ...]]] = []
         """Who proposed which in-sync set."""
+        self.told: list[tuple[int, bytes]] = []
+        """Who said that replicas lie in which directory."""
         self.silent = False
 
     def publish(self, *facts: Any) -> None:
@@ -57,6 +61,10 @@ class ToldController:
 
     def partition(self, number: int = 0) -> PartitionImage:
         return self.image.topics[TOPIC].partitions[number]
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        self.told += [(request.broker_id, directory.id) for directory in request.directories]
+        return assigned(request)
 
     async def alter_partition(self, request: alter.AlterPartitionRequest, version: int) -> alter.AlterPartitionResponse:
         answers = []

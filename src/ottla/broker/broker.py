@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from typing import NamedTuple, TypeVar
 
 from ottla.base.settings.values import BrokerValues
+from ottla.broker.assignments import Assignments
 from ottla.broker.dispatch import BrokerDispatcher, slow_seconds
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.flusher import Flusher
@@ -94,6 +95,7 @@ class Broker:
         self.groups = GroupHost(self)
         self.transactions = TransactionHost(self)
         self.in_sync = InSync(self)
+        self.assignments = Assignments(self)
         self.throttles = Throttles(self)
         self.pullers = Pullers(self)
         self.publisher = Publisher(self)
@@ -168,7 +170,7 @@ class Broker:
                 self.upkeep.forget(name)
                 partition = self.partitions.get(name)
                 if partition is not None:
-                    self.publisher.log_lost(partition)
+                    self.publisher.log_lost(partition, directory.identity)
 
     def disk_room(self, path: str) -> tuple[int, int]:
         """Total and usable bytes where a directory lies; -1 when the system does not tell."""
@@ -187,6 +189,7 @@ class Broker:
         await self.dispatcher.drain(DRAIN_SECONDS)
         await self.pullers.stop()
         await self.in_sync.stop()
+        await self.assignments.stop()
         await self.upkeep.stop()
         self.connections.close()
         await self.run_blocking(lambda: self.store.close(self.broker_epoch))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.partitions import Partition
+from ottla.metadata.partitions import directory_on, is_online
 from ottla.replication.leader import Proposal
 from ottla.wire.links import LinkDown
 from ottla.wire.messages.alter_partition import (
@@ -88,8 +89,9 @@ class InSync:
         leading, log = partition.leading, partition.log
         if leading is None or log is None or follower in leading.in_sync or leading.pending is not None:
             return
-        other = self._broker.image.brokers.get(follower)
-        if other is None or not other.active:
+        image = self._broker.image
+        other, state = image.brokers.get(follower), image.partition(partition.name.topic, partition.index)
+        if other is None or state is None or not other.active or not is_online(directory_on(state, follower), other):
             return
         progress = leading.followers.get(follower)
         if progress is not None and progress.broker_epoch not in (-1, other.epoch):

@@ -113,7 +113,7 @@ class Lifecycle:
                     for name, (first, last) in broker.supported_features.items()
                 ],
                 rack=presence.rack,
-                log_dirs=sorted(presence.directories),
+                log_dirs=sorted(each for each in presence.directories if each not in self._offline),
                 previous_broker_epoch=presence.previous_epoch,
             )
         )

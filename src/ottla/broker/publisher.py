@@ -124,7 +124,9 @@ class Publisher:
             return [LogTask(name, topic.topic_id, making=True)] if here else []
         if here:
             self._take_role(partition, state)
+            self._broker.assignments.look(partition, state)
             return []
+        self._broker.assignments.forget(partition.topic_id, partition.index)
         self._broker.partitions.remove(partition)
         self._leave(partition, state)
         self._broker.upkeep.forget(name)
@@ -145,6 +147,7 @@ class Publisher:
             partition.log = log
             partition.forget_role()
         self._take_role(partition, state)
+        broker.assignments.look(partition, state)
 
     # --- roles ---
 
@@ -215,9 +218,13 @@ class Publisher:
             else:
                 partition.give_up_commits(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
-    def log_lost(self, partition: Partition) -> None:
+    def log_lost(self, partition: Partition, directory: bytes) -> None:
         """Its directory is offline: until the controller has decided anew, whoever asks here is told so."""
         broker = self._broker
+        topic = broker.image.topics_by_id.get(partition.topic_id)
+        if topic is not None:
+            # A controller that does not know yet where it lay would not take the leadership away.
+            broker.assignments.lies_in(partition, topic.partitions[partition.index], directory)
         before = partition.leading
         partition.log = partition.leading = None
         partition.give_up_commits(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -250,6 +257,7 @@ class Publisher:
         broker.groups.removed(topic)
         broker.transactions.removed(topic)
         for partition in going:
+            broker.assignments.forget(topic_id, partition.index)
             broker.pullers.release(partition)
             partition.give_up_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             broker.upkeep.forget(partition.name)

@@ -76,11 +76,15 @@ def register(
         return Decision([], BrokerRegistrationResponse(error_code=error))
     if existing is not None and existing.incarnation_id == request.incarnation_id:
         # The same process says something new of itself.
-        fact = _registered(request, existing.epoch, existing)
-        return Decision([fact], BrokerRegistrationResponse(broker_epoch=existing.epoch))
+        lost = set(existing.directories) - set(request.log_dirs)
+        facts = [*partitions.without_directories(existing, lost, place), _registered(request, existing.epoch, existing)]
+        return Decision(facts, BrokerRegistrationResponse(broker_epoch=existing.epoch))
     # One that nobody knows is in no in-sync set, but for trees that Kafka kept in ZooKeeper: there the set is believed.
     clean = existing is None or existing.epoch == request.previous_broker_epoch
-    facts = [_registered(request, epoch, None), *partitions.stopped(request.broker_id, place, clean=clean)]
+    facts = [
+        _registered(request, epoch, None),
+        *partitions.stopped(request.broker_id, place, clean=clean, directories=request.log_dirs),
+    ]
     return Decision(facts, BrokerRegistrationResponse(broker_epoch=epoch))
 
 

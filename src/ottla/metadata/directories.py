@@ -1,14 +1,17 @@
 """AssignReplicasToDirs: a broker says in which of its directories a replica lies.
 
 Owns: the checks, with Kafka's codes, and the facts that follow. Never knows: directories themselves.
-Invariant: a replica that turns out to lie in a directory that stopped working leaves the in-sync set by the same fact.
+Invariants: a replica that turns out to lie in a directory that stopped working leaves the in-sync set by the same fact.
+One that lay in a directory which the broker has no more, and lies in another now, was made anew: whatever the one
+before it was, it does not lead by that, unless it is the only one there is.
 """
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata.brokers import is_current
 from ottla.metadata.decision import Decision, Place
 from ottla.metadata.image import BrokerImage, TopicImage
-from ottla.metadata.partitions import Elector, Found
+from ottla.metadata.partitions import Elector, Found, is_online
+from ottla.metadata.placement import UNASSIGNED_DIRECTORY
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -68,8 +71,13 @@ class _Assignment:
         works = directory in self._broker.directories
         elector = self.staying if works else self.leaving
         change = elector.change(found)
+        for replica in partition.replicas:
+            # Of the others nobody has said anything; a guess would be believed.
+            change.directories.setdefault(replica, UNASSIGNED_DIRECTORY)
+        made_anew = works and not is_online(change.directories[self._broker.id], self._broker)
         change.directories[self._broker.id] = directory
-        if not works:
+        if not works or (made_anew and len(partition.replicas) > 1):
             change.in_sync = [replica for replica in partition.in_sync if replica != self._broker.id]
+            change.made_anew = (self._broker.id,) if made_anew else ()
         elector.decide(found, change)
         return ErrorCode.NONE

@@ -2,7 +2,8 @@
 
 Owns: the checks, with Kafka's codes, and the fact that follows. Never knows: how the leader found out.
 Invariants: only the leader of the current epoch is believed, and only about the state it has seen; nobody gets in sync
-who is not alive in the very registration that the leader fetched from.
+who is not alive in the very registration that the leader fetched from, or whose replica lies in a directory that its
+broker does not have: it could not lead.
 """
 
 from ottla.base.errors import ErrorCode
@@ -11,7 +12,7 @@ from ottla.metadata.decision import Decision, Place
 from ottla.metadata.delta import UNCHANGED_LEADER
 from ottla.metadata.image import BrokerImage, ClusterImage, PartitionImage
 from ottla.metadata.partition_change import RECOVERED, RECOVERING
-from ottla.metadata.partitions import Elector, Found
+from ottla.metadata.partitions import Elector, Found, directory_on, is_online
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -78,13 +79,15 @@ def _refusal(data: PartitionData, broker_id: int, partition: PartitionImage | No
         return ErrorCode.INVALID_REQUEST
     if data.leader_recovery_state == RECOVERING and (len(ids) > 1 or not partition.recovering):
         return ErrorCode.INVALID_REQUEST
-    if not all(_may_join(member, image.brokers.get(member.broker_id)) for member in members):
+    if not all(_may_join(member, image.brokers.get(member.broker_id), partition) for member in members):
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 
 
-def _may_join(member: BrokerState, broker: BrokerImage | None) -> bool:
-    return broker is not None and broker.active and member.broker_epoch in (ANY_EPOCH, broker.epoch)
+def _may_join(member: BrokerState, broker: BrokerImage | None, partition: PartitionImage) -> bool:
+    if broker is None or not broker.active or member.broker_epoch not in (ANY_EPOCH, broker.epoch):
+        return False
+    return broker.id in partition.in_sync or is_online(directory_on(partition, broker.id), broker)
 
 
 def _alter(data: PartitionData, broker_id: int, found: Found, elector: Elector) -> ResponsePartitionData:

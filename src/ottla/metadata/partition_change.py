@@ -41,6 +41,8 @@ class PartitionChange:
         self.directories: dict[int, bytes] = dict(zip(partition.replicas, partition.directories, strict=False))
         self.lost_records: Collection[int] = ()
         """Replicas that may have lost what they had, and so are eligible no longer."""
+        self.made_anew: Collection[int] = ()
+        """Replicas that have certainly lost what they had: they are not even the last resort."""
         self.prefer_first = False
         """Whether the first replica takes over from a leader that still can lead."""
         self.unclean = rules.unclean
@@ -63,7 +65,7 @@ class PartitionChange:
             self._eligible = self._still_eligible()
         elif not self.in_sync and not self._rules.eligible:
             # Without eligible replicas the last in-sync ones keep that name: they alone have everything.
-            self.in_sync = before.in_sync
+            self.in_sync = [replica for replica in before.in_sync if replica not in self.made_anew]
         # A replica that goes for good must not be believed any more: a new epoch.
         replica_gone = any(replica not in self.replicas for replica in before.replicas)
         fact = PartitionChangeRecord(partition_id=number, topic_id=topic_id)
@@ -106,7 +108,10 @@ class PartitionChange:
         return [
             replica
             for replica in candidates
-            if replica in self.replicas and replica not in self.in_sync and replica not in self.lost_records
+            if replica in self.replicas
+            and replica not in self.in_sync
+            and replica not in self.lost_records
+            and replica not in self.made_anew
         ]
 
     def _elect(self) -> tuple[int, bool]:
@@ -120,7 +125,7 @@ class PartitionChange:
                 return replica, True
         if self._rules.eligible and not self.in_sync and not self._eligible and len(before.last_known) == 1:
             (last,) = before.last_known
-            if last in self.replicas and self.may_lead(last):
+            if last in self.replicas and last not in self.made_anew and self.may_lead(last):
                 return last, False
         if self.unclean:
             for replica in self.replicas:
@@ -137,7 +142,7 @@ class PartitionChange:
             return ()
         if not self.in_sync and before.leader != NO_LEADER:
             return (before.leader,)
-        return before.last_known
+        return tuple(replica for replica in before.last_known if replica not in self.made_anew)
 
     def _placed(self, new_directory: Callable[[int], bytes]) -> Sequence[bytes]:
         if not self.partition.directories and tuple(self.replicas) == self.partition.replicas and not self.directories:

@@ -14,7 +14,7 @@ from ottla.metadata.decision import Place
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, ResourceType, TopicImage
 from ottla.metadata.partition_change import PartitionChange, Rules
-from ottla.metadata.placement import LOST_DIRECTORY, directory_of
+from ottla.metadata.placement import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, directory_of
 from ottla.wire.stored.metadata import PartitionChangeRecord
 
 UNCLEAN = "unclean.leader.election.enable"
@@ -57,16 +57,17 @@ class Elector:
 
     def change(self, found: Found) -> PartitionChange:
         """What the partition may become; hand it to `decide`."""
-        partition = found.partition
         brokers = self._place.image.brokers
 
         def may_lead(replica: int) -> bool:
             broker = brokers.get(replica)
             if broker is None or replica == self._without:
                 return False
-            return (broker.active or replica == self._together_with) and is_online(partition, broker)
+            directory = change.directories.get(replica, UNASSIGNED_DIRECTORY)
+            return (broker.active or replica == self._together_with) and is_online(directory, broker)
 
-        return PartitionChange(partition, may_lead, self.rules(found.topic))
+        change = PartitionChange(found.partition, may_lead, self.rules(found.topic))
+        return change
 
     def decide(self, found: Found, change: PartitionChange) -> bool:
         """Add the fact; False where nothing changes."""
@@ -124,14 +125,20 @@ def is_reserved(directory: bytes) -> bool:
     return int.from_bytes(directory) < LARGEST_RESERVED
 
 
-def is_online(partition: PartitionImage, broker: BrokerImage) -> bool:
-    """Whether the directory that holds the broker's replica still works."""
-    if not partition.directories or not broker.directories:
+def is_online(directory: bytes, broker: BrokerImage) -> bool:
+    """Whether a directory that holds a replica of the broker still works."""
+    if not broker.directories:
         return True
-    directory = partition.directories[partition.replicas.index(broker.id)] if broker.id in partition.replicas else b""
     if is_reserved(directory):
         return directory != LOST_DIRECTORY
     return directory in broker.directories
+
+
+def directory_on(partition: PartitionImage, broker_id: int) -> bytes:
+    """Where a broker's replica lies, as far as it has been told."""
+    if not partition.directories or broker_id not in partition.replicas:
+        return UNASSIGNED_DIRECTORY
+    return partition.directories[partition.replicas.index(broker_id)]
 
 
 def _copied(fact: PartitionChangeRecord, found: Found) -> PartitionChangeRecord:
@@ -192,20 +199,35 @@ def forgotten(broker_id: int, place: Place) -> list[Fact]:
     return with_lost_records(broker_id, place) if _eligible_on(place) else without_broker(broker_id, place)
 
 
-def stopped(broker_id: int, place: Place, *, clean: bool) -> list[Fact]:
-    """A broker begins anew: what its last life left behind."""
-    if clean or not _eligible_on(place):
-        return without_broker(broker_id, place)
-    return with_lost_records(broker_id, place)
+def stopped(broker_id: int, place: Place, *, clean: bool, directories: Collection[bytes]) -> list[Fact]:
+    """A broker begins anew, with these directories: what its last life left behind. What lay in another one is not
+    there any more, however cleanly it stopped."""
+    if not clean and _eligible_on(place):
+        return with_lost_records(broker_id, place)
+    leave = _leaves(broker_id)
+
+    def gone(partition: PartitionImage) -> bool:
+        directory = directory_on(partition, broker_id)
+        return not is_reserved(directory) and directory not in directories
+
+    def stop(change: PartitionChange) -> None:
+        leave(change)
+        if gone(change.partition):
+            change.lost_records = (broker_id,)
+
+    def concerned(partition: PartitionImage) -> bool:
+        return broker_id in partition.in_sync or (broker_id in partition.eligible and gone(partition))
+
+    elector = Elector(place, without=broker_id)
+    elector.decide_all(find(place.image, concerned), stop)
+    return elector.facts
 
 
 def without_directories(broker: BrokerImage, lost: Collection[bytes], place: Place) -> list[Fact]:
     """Directories of a broker stopped working: it leaves the in-sync sets of what lay there."""
 
     def lay_there(partition: PartitionImage) -> bool:
-        if not partition.directories or broker.id not in partition.in_sync:
-            return False
-        return partition.directories[partition.replicas.index(broker.id)] in lost
+        return broker.id in partition.in_sync and directory_on(partition, broker.id) in lost
 
     elector = Elector(place, without=broker.id)
     elector.decide_all(find(place.image, lay_there), _leaves(broker.id))

@@ -46,7 +46,7 @@ class SimNode:
         self.skew_ms = random.choice((0, 0, random.randint(-500, 500)))
         self._power_cuts = 0
         self.sync_seconds = (0.0001, random.choice((0.001, 0.005, 0.02)))
-        self.disk = SimDisk(self._random, lambda: BIG_BANG_MS + int(self._scheduler.now * 1000))
+        self.disk = self._new_disk()
         self.values = BrokerValues(cluster.settings_of(self))
         self.loop: SimLoop | None = None
         self.assembly: Assembly | None = None
@@ -66,6 +66,16 @@ class SimNode:
         return self.loop is not None and self.loop.paused
 
     # --- life and death -----------------------------------------------------------------------------------------------
+
+    def _new_disk(self) -> SimDisk:
+        return SimDisk(self._random, lambda: BIG_BANG_MS + int(self._scheduler.now * 1000))
+
+    def replace_disk(self) -> None:
+        """While nothing runs here, somebody puts a new disk in, formatted under the node's old number."""
+        assert self.loop is None
+        self._scheduler.trace.tell(f"{self.name} has a new disk")
+        self.disk = self._new_disk()
+        self.format(self._cluster.id)
 
     def format(self, cluster_id: str) -> None:
         format_directories(self._world(lambda: self._scheduler.now), self.values, Wishes(cluster_id))
@@ -203,9 +213,9 @@ class SimCluster:
         self.failures: list[str] = []
         """What no code should let happen: exceptions nobody caught, starts that failed without a disk fault."""
         self.nodes = [SimNode(self, number, role) for number, role in enumerate(roles, 1)]
-        cluster_id = identity_text(self.random.randbytes(16))
+        self.id = identity_text(self.random.randbytes(16))
         for node in self.nodes:
-            node.format(cluster_id)
+            node.format(self.id)
 
     @property
     def addresses(self) -> list[Address]:

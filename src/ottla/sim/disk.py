@@ -202,6 +202,19 @@ class SimDisk:
         self.life += 1
         self._root.cut_power(self.random)
 
+    def lose(self, path: str) -> None:
+        """A file or folder is gone for good, as if somebody had removed it from another system."""
+        directory, name = self._place(path)
+        directory.entries.pop(name, None)
+        directory.safe.pop(name, None)
+        directory.changes = [names for names in directory.changes if name not in names]
+
+    def damage(self, path: str, position: int) -> None:
+        """One byte of a file is not what was written."""
+        content = self._find(path)
+        assert isinstance(content, _Content), path
+        content.data[position] ^= 0xFF
+
     def check(self, operation: str, path: str) -> None:
         number = self.fault(operation, path) if self.fault is not None else NO_FAULT
         if number != NO_FAULT:

@@ -305,7 +305,7 @@ def test_what_waits_for_a_log_whose_disk_fails_is_told_so(three: Replicas) -> No
     waiting = three.client.create_task(three.produce(1, b"one", timeout_ms=30_000))
     three.run(0.1)
     partition = three.partition(1)
-    three.brokers[1].loop.call_soon(three.brokers[1].publisher.log_lost, partition)
+    three.brokers[1].loop.call_soon(three.brokers[1].publisher.log_lost, partition, bytes(16))
     three.until(waiting.done, 1)
     assert waiting.result().error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert three.complete(three.produce(1, b"two")).error_code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -119,6 +119,31 @@ def test_a_new_life_after_a_power_cut_is_neither_in_sync_nor_eligible() -> None:
     assert (clean.leader, clean.in_sync, clean.eligible) == (2, (2,), (1,))
 
 
+def test_a_clean_stop_does_not_vouch_for_a_directory_that_did_not_come_back() -> None:
+    image = with_partition(isr=(1, 2), configs={"min.insync.replicas": "2"})
+    request = registration(1, incarnation=9)
+    request.previous_broker_epoch = image.brokers[1].epoch
+    request.log_dirs = [b"n" * 16]
+
+    partition = after(brokers.register(request, place(image), 99, Holder.GONE).facts, image)
+    away = with_partition(fenced=[2, 3], isr=(), leader=NO_LEADER, eligible_leader_replicas=[1, 2], last_known_elr=[1])
+    waiting = after(brokers.register(request, place(away), 99, Holder.GONE).facts, away)
+
+    assert (partition.leader, partition.in_sync, partition.eligible) == (2, (2,), ())
+    assert (waiting.eligible, waiting.last_known) == ((2,), (1,)), "it may yet come back with all it had"
+
+
+def test_a_process_that_registers_again_without_a_directory_leads_nothing_from_there() -> None:
+    image = with_partition()
+    request = registration(1)
+    request.incarnation_id = image.brokers[1].incarnation_id
+    request.log_dirs = [b"n" * 16]
+
+    partition = after(brokers.register(request, place(image), 99, Holder.ALIVE).facts, image)
+
+    assert (partition.leader, partition.in_sync) == (2, (2, 3))
+
+
 def test_a_broker_takes_part_when_it_has_seen_its_registration() -> None:
     image = cluster(1, fenced=[1])
 

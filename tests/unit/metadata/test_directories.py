@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata import directories
-from ottla.metadata.image import ClusterImage, PartitionImage
+from ottla.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     DirectoryData,
@@ -57,3 +57,41 @@ def test_a_registration_that_is_gone_says_nothing() -> None:
     request = AssignReplicasToDirsRequest(1, 99, [])
 
     assert directories.assign(request, place(with_partition())).reply.error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_new_disk_in_the_place_of_another_is_where_the_replica_lies_from_then_on() -> None:
+    image = with_partition(directories=[b"o" * 16, directory_id(2), directory_id(3)], isr=(2, 3), leader=2)
+
+    partition, error = assign(image, directory_id(1))
+
+    assert (error, partition.directories[0]) == (ErrorCode.NONE, directory_id(1))
+    assert (partition.leader, partition.in_sync) == (2, (2, 3))
+
+
+@pytest.mark.parametrize("eligible", [True, False])
+def test_a_replica_that_was_made_anew_does_not_lead_by_what_the_one_before_it_was(eligible: bool) -> None:
+    """The two others have less than the lost one had, and far more than an empty log."""
+    state = {"isr": (), "last_known_elr": [1]} if eligible else {"isr": (1,)}
+    image = with_partition(
+        directories=[b"o" * 16, directory_id(2), directory_id(3)], leader=NO_LEADER, eligible=eligible, **state
+    )
+
+    partition, _ = assign(image, directory_id(1))
+
+    assert (partition.leader, partition.in_sync, partition.last_known) == (NO_LEADER, (), ())
+
+
+@pytest.mark.parametrize("eligible", [True, False])
+def test_the_only_replica_leads_again_though_it_was_made_anew(eligible: bool) -> None:
+    state = {"isr": (), "last_known_elr": [1]} if eligible else {"isr": (1,)}
+    image = with_partition(replicas=(1,), directories=[b"o" * 16], leader=NO_LEADER, eligible=eligible, **state)
+
+    partition, _ = assign(image, directory_id(1))
+
+    assert (partition.leader, partition.in_sync) == (1, (1,))
+
+
+def test_of_other_replicas_nothing_is_guessed() -> None:
+    partition, _ = assign(with_partition(directories=[]), directory_id(2), broker=2)
+
+    assert partition.directories == (bytes(16), directory_id(2), bytes(16))

@@ -12,7 +12,7 @@ from ottla.wire.messages.alter_partition import (
     ResponsePartitionData,
     TopicData,
 )
-from support.clusters import applied
+from support.clusters import applied, directory_id
 from support.partition_states import TOPIC, TOPIC_ID, place, with_partition
 
 
@@ -87,6 +87,14 @@ def test_a_broker_that_is_fenced_does_not_get_in_sync() -> None:
     image = with_partition(fenced=[2], isr=(1,))
 
     assert alter(proposal(1, 2), image)[1].error_code == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_a_replica_that_could_not_lead_does_not_get_in_sync() -> None:
+    """Its broker has a new disk and has not said yet that the replica lies there."""
+    image = with_partition(isr=(1, 2), directories=[directory_id(1), directory_id(2), b"o" * 16])
+
+    assert alter(proposal(1, 2, 3), image)[1].error_code == ErrorCode.INELIGIBLE_REPLICA
+    assert alter(proposal(1, 2), image)[1].error_code == ErrorCode.NONE
 
 
 def test_a_leader_of_an_older_registration_is_refused_whole() -> None:

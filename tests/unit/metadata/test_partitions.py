@@ -106,8 +106,8 @@ def test_a_power_cut_ends_being_in_sync_and_being_eligible() -> None:
 def test_a_clean_stop_does_not_end_being_eligible() -> None:
     image = with_partition(isr=(1,), eligible_leader_replicas=[2], configs=TWO)
 
-    assert partitions.stopped(2, place(image), clean=True) == []
-    assert partitions.stopped(2, place(image), clean=False) != []
+    assert partitions.stopped(2, place(image), clean=True, directories=[directory_id(2)]) == []
+    assert partitions.stopped(2, place(image), clean=False, directories=[directory_id(2)]) != []
 
 
 def test_the_last_known_leader_leads_when_nobody_is_eligible_and_says_that_it_recovers() -> None:
