@@ -66,6 +66,8 @@ class NodeProcess:
         self.kind = kind
         self.folder = folder
         self.settings = dict(settings)
+        self.environment: Mapping[str, str] = {}
+        """What its process gets beside this one's own."""
         self.port = int(settings["listeners"].split(",")[0].rpartition(":")[2])
         self.process: subprocess.Popen[bytes] | None = None
         self.frozen = False
@@ -88,11 +90,18 @@ class NodeProcess:
         return self.running and not self.frozen
 
     def write(self, cluster_id: str) -> None:
-        self.data.mkdir(parents=True)
+        self.format(self.data, cluster_id)
+        self.write_settings()
+
+    def format(self, directory: Path, cluster_id: str) -> None:
+        """A new disk for this node."""
+        directory.mkdir(parents=True)
         identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        self.data.joinpath("meta.properties").write_text(
+        directory.joinpath("meta.properties").write_text(
             f"version=1\ncluster.id={cluster_id}\nnode.id={self.node_id}\ndirectory.id={identity}\n"
         )
+
+    def write_settings(self) -> None:
         lines = [f"{name}={value}\n" for name, value in self.settings.items()]
         self.folder.joinpath("server.properties").write_text("".join(lines))
 
@@ -104,7 +113,8 @@ class NodeProcess:
         else:
             command = [str(Path(sys.executable).with_name("ottla")), "serve", "--config", file]
         with self.folder.joinpath("log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            environment = {**os.environ, **self.environment}
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
         self.frozen = False
 
     def send(self, number: int) -> None:
@@ -146,7 +156,7 @@ class ClusterProcesses:
                 reached[number] = self.network.proxy(number, between), self.network.proxy(number, control)
         voting = ",".join(f"{number}@{HOST}:{reached[number][1]}" for number in numbers[:voters])
         copies = min(3, count)
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+        self.id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
         for number in numbers:
             client, between, control = ports[number]
             votes = number <= voters
@@ -169,7 +179,7 @@ class ClusterProcesses:
                 **settings,
             }
             self.nodes[number] = NodeProcess(number, folder, values, self.kind)
-            self.nodes[number].write(cluster_id)
+            self.nodes[number].write(self.id)
 
     def _pids(self) -> dict[int, int]:
         return {node.node_id: node.process.pid for node in self.nodes.values() if node.process is not None}

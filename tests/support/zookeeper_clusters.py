@@ -47,12 +47,7 @@ class ZooKeeperCluster(ClusterProcesses):
         for node in self.nodes.values():
             for name in OF_THE_QUORUM:
                 del node.settings[name]
-        self._write_settings()
-
-    def _write_settings(self) -> None:
-        for node in self.nodes.values():
-            lines = [f"{name}={value}\n" for name, value in node.settings.items()]
-            node.folder.joinpath("server.properties").write_text("".join(lines))
+            node.write_settings()
 
     def reach_over_relays(self) -> dict[int, Relay]:
         """Before the start: each node reaches ZooKeeper, of one server, over a relay of its own."""
@@ -60,7 +55,7 @@ class ZooKeeperCluster(ClusterProcesses):
         relays = {number: Relay(server.port) for number in self.nodes}
         for number, node in self.nodes.items():
             node.settings["zookeeper.connect"] = f"{HOST}:{relays[number].port}{self._chroot}"
-        self._write_settings()
+            node.write_settings()
         self._relays += relays.values()
         return relays
 
