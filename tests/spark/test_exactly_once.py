@@ -10,64 +10,19 @@ import pyarrow as pa
 import pytest
 
 import ottla.blocking
-import support.committed
 from ottla.admin import FeatureChange
 from ottla.base.errors import ErrorCode
 from ottla.spark import sink, transactions
 from ottla.spark.journal import Superseded
-from ottla.spark.sink import ExactStreamWriter, Task, Written
-from ottla.spark.sink_options import parse_sink
+from ottla.spark.sink import ExactStreamWriter, Task
 from support.brokers import Broker, broker_under_test
 from support.processes import until
+from support.sink_runs import QUERY, Run, assert_committed, committed_values
 from support.topics import create_topic
-
-QUERY = "9a1b"
-
-
-def committed_values(broker: Broker, topic: str) -> list[str]:
-    """What a reader of committed records sees, in order of value."""
-    return support.committed.committed_values(f"{broker.host}:{broker.port}", topic)
-
-
-def assert_committed(broker: Broker, topic: str, values: list[str]) -> None:
-    """A transaction's end is answered before its markers are in every log: what must be there may come a little later.
-
-    What must not be there would be: a value too many is never equal.
-    """
-    until(lambda: len(committed_values(broker, topic)) >= len(values), f"{values} in {topic}")
-    assert committed_values(broker, topic) == values
 
 
 class Killed(BaseException):
     """The driver's process ended here."""
-
-
-class Run:
-    """A query's sink, batch by batch, as Spark drives it."""
-
-    def __init__(self, broker: Broker, topic: str) -> None:
-        options = {
-            "kafka.bootstrap.servers": f"{broker.host}:{broker.port}",
-            "topic": topic,
-            "checkpointLocation": f"/checkpoints/{topic}",
-        }
-        self._options = parse_sink(options, {"value": "string"}, streaming=True)
-
-    def tasks(self, batch: int, rows: list[list[str]]) -> list[Written]:
-        """A batch up to its commit."""
-        shipped = pickle.dumps(ExactStreamWriter(self._options))
-        messages = []
-        for number, values in enumerate(rows):
-            columns = pa.record_batch({"value": pa.array(values, pa.string())})
-            writer: ExactStreamWriter = pickle.loads(shipped)
-            messages.append(writer.write_task(Task(QUERY, batch, number, 0), iter([columns])))
-        return messages
-
-    def commit(self, batch: int, messages: list[Written]) -> None:
-        ExactStreamWriter(self._options).commit(list(messages), batch)
-
-    def batch(self, batch: int, rows: list[list[str]]) -> None:
-        self.commit(batch, self.tasks(batch, rows))
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +144,7 @@ def test_a_decided_transaction_that_was_aborted_is_written_again_and_no_other(
     messages = query.tasks(0, [["a"], ["b"]])
     identity = messages[1].identity
     assert identity is not None
-    session = sink._session(query._options)
+    session = sink._session(query.options)
     session.run(transactions.init(session.cluster, identity.transactional_id, 60_000, session.deadline()))
     with pytest.raises(sink.TransactionLost):
         query.commit(0, messages)
@@ -202,7 +157,7 @@ def test_a_decided_transaction_that_was_aborted_is_written_again_and_no_other(
 def test_a_new_query_at_an_old_place_is_not_taken_for_a_replay(broker: Broker, run: Callable[[str], Run]) -> None:
     query = run("sink-anew")
     query.batch(5, [["a"]])
-    shipped = pickle.dumps(ExactStreamWriter(query._options))
+    shipped = pickle.dumps(ExactStreamWriter(query.options))
     writer: ExactStreamWriter = pickle.loads(shipped)
     rows = pa.record_batch({"value": pa.array(["b"], pa.string())})
     query.commit(0, [writer.write_task(Task("other", 0, 0, 0), iter([rows]))])
@@ -212,7 +167,7 @@ def test_a_new_query_at_an_old_place_is_not_taken_for_a_replay(broker: Broker, r
 def test_an_aborted_batch_leaves_nothing(broker: Broker, run: Callable[[str], Run]) -> None:
     query = run("sink-aborted")
     messages = query.tasks(0, [["a"], ["b"]])
-    ExactStreamWriter(query._options).abort([*messages, None], 0)
+    ExactStreamWriter(query.options).abort([*messages, None], 0)
     assert committed_values(broker, "sink-aborted") == []
     query.batch(0, [["c"], []])
     assert_committed(broker, "sink-aborted", ["c"])
@@ -226,7 +181,7 @@ def test_a_task_that_fails_leaves_nothing_and_its_next_attempt_writes(
     broker: Broker, run: Callable[[str], Run]
 ) -> None:
     query = run("sink-failed")
-    shipped = pickle.dumps(ExactStreamWriter(query._options))
+    shipped = pickle.dumps(ExactStreamWriter(query.options))
 
     def rows(fail: bool) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"value": pa.array(["a"], pa.string())})
@@ -242,7 +197,7 @@ def test_a_task_that_fails_leaves_nothing_and_its_next_attempt_writes(
 
 def test_what_attempts_left_open_that_died_is_aborted_with_the_batch(broker: Broker, run: Callable[[str], Run]) -> None:
     query = run("sink-died")
-    shipped = pickle.dumps(ExactStreamWriter(query._options))
+    shipped = pickle.dumps(ExactStreamWriter(query.options))
     messages = []
     for attempt in range(3):  # two of them are never heard of: their rows are in open transactions
         writer: ExactStreamWriter = pickle.loads(shipped)
@@ -256,7 +211,7 @@ def test_what_attempts_left_open_that_died_is_aborted_with_the_batch(broker: Bro
 def test_many_rows_of_several_topics_all_arrive(broker: Broker, run: Callable[[str], Run]) -> None:
     query = run("sink-many")
     create_topic(broker, "sink-more", 1)
-    options = query._options._replace(topic="", columns=("value", "topic"))
+    options = query.options._replace(topic="", columns=("value", "topic"))
     writer: ExactStreamWriter = pickle.loads(pickle.dumps(ExactStreamWriter(options)))
     batches = [
         pa.record_batch(

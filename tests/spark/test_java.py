@@ -77,9 +77,14 @@ def test_what_the_user_set_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     far = launch.session_settings({}, "spark://far:7077")
     assert far["spark.master"] == "spark://far:7077"
     assert "spark.driver.host" not in far
+    checksums = "spark.sql.streaming.checkpoint.fileChecksum.enabled"
+    assert checksums in launch.session_settings({}, None)
+    assert checksums not in far
     submitted = launch.session_settings({"PYSPARK_GATEWAY_PORT": "1"}, None)
     assert "spark.master" not in submitted
     assert "spark.driver.extraJavaOptions" not in submitted
+    assert checksums not in submitted
+    assert checksums in launch.session_settings({"PYSPARK_GATEWAY_PORT": "1"}, "local[2]")
 
 
 @pytest.mark.timeout(900)

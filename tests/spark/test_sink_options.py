@@ -24,6 +24,27 @@ def test_a_sink_is_the_same_after_a_restart_and_another_elsewhere() -> None:
     assert parse_sink({**GIVEN, "topic": "u"}, VALUE, streaming=True).sink_id != first
 
 
+@pytest.mark.parametrize(
+    ("spelled", "place"),
+    [
+        ("/c/q/", "/c/q"),
+        ("file:/c/q", "/c/q"),
+        ("file:///c//q", "/c/q"),
+        ("FILE://localhost/c/./x/../q", "/c/q"),
+        ("c/q", "/here/c/q"),
+        ("s3a://Store/c/q/", "s3://store/c/q"),
+        ("s3://store/c/q", "s3://store/c/q"),
+        ("hdfs://far:8020//c/q", "hdfs://far:8020/c/q"),
+        ("hdfs:///c/q", "hdfs:///c/q"),
+    ],
+)
+def test_one_checkpoint_has_one_name_however_it_is_spelled(
+    spelled: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getcwd", lambda: "/here")
+    assert parse_sink({**GIVEN, "checkpointLocation": spelled}, VALUE, streaming=True).place == place
+
+
 def test_columns_that_are_no_part_of_a_record_are_ignored() -> None:
     columns = {"value": "binary", "key": "string", "offset": "bigint", "topic": "string"}
     assert parse_sink(GIVEN, columns, streaming=True).columns == ("key", "value")
@@ -38,6 +59,7 @@ def test_columns_that_are_no_part_of_a_record_are_ignored() -> None:
         ({"delivery": "once"}, VALUE, "allowed is exactly-once or at-least-once"),
         ({"transactional.id": "x"}, VALUE, "the sink's own affair"),
         ({"acks": "0"}, VALUE, "acks cannot be 0"),
+        ({"acks": "1"}, VALUE, "acks cannot be 1 with delivery=exactly-once"),
         ({"compression.typ": "lz4"}, VALUE, "did you mean compression.type?"),
         ({"subscribe": "t"}, VALUE, "subscribe is no option"),
     ],
@@ -46,6 +68,11 @@ def test_what_is_wrong_is_said_in_one_sentence(options: dict[str, str], columns:
     with pytest.raises(BadOption) as failure:
         parse_sink(GIVEN | options, columns, streaming=True)
     assert said in str(failure.value)
+
+
+def test_rows_may_be_on_fewer_replicas_where_they_may_be_written_twice() -> None:
+    given = {**GIVEN, "acks": "1", "delivery": "at-least-once"}
+    assert parse_sink(given, VALUE, streaming=True).settings["acks"] == "1"
 
 
 def test_rows_need_a_place_to_go() -> None:

@@ -21,6 +21,10 @@ class DataLoss(Exception):
         return f"{self.args[0]}. Set failOnDataLoss=false to go on without those records."
 
 
+class CheckpointMismatch(Exception):
+    """What a checkpoint says of a query is not what the topic has of it."""
+
+
 class Unreachable(ConnectionFailed):
     """The cluster does not answer."""
 
@@ -46,7 +50,7 @@ class Undecodable(ValueError):
         )
 
 
-_PLAIN = (BadOption, DataLoss, BadRows, Undecodable, ClientError)
+_PLAIN = (BadOption, CheckpointMismatch, DataLoss, BadRows, Undecodable, ClientError)
 """What says all there is to say."""
 
 

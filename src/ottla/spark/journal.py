@@ -2,14 +2,18 @@
 
 Owns: the compacted topic of decisions, its records, and that only the newest driver of a sink can add to it. Never
 knows: Spark, rows, how transactions are ended. Invariants: a decision is durable before `decide` returns; after `fence`
-no older driver's decision can be added; the last decision of a sink is never compacted away.
+no older driver's decision counts; a fence decides once or withdraws, never both; the last decision of a sink is never
+compacted away.
 
 A driver is fenced without transactions, which would let an open one of another sink hide decisions: it gets a producer
-epoch from the transaction coordinator and writes a record with it, after which the partition refuses older epochs.
+epoch from the transaction coordinator and writes a record with it, after which the partition refuses older epochs. When
+the epochs of a producer id are used up, or the partition has forgotten them, it cannot; so a decision counts only
+if no newer driver's record lies before it, for who made it as for who reads it.
 """
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,8 +23,11 @@ from ottla.client.errors import BrokerError, ClientError, known_code
 from ottla.client.fetched import visible_records
 from ottla.client.offsets import EARLIEST, LATEST, find_offsets, raise_errors
 from ottla.records.builder import build_batch
+from ottla.records.compression import Compression
 from ottla.records.record import Record
 from ottla.spark import transactions
+from ottla.spark.errors import BadOption
+from ottla.spark.fingerprints import UNKNOWN, Fingerprint
 from ottla.spark.session import Session
 from ottla.spark.transactions import Identity
 from ottla.wire.messages.create_topics import (
@@ -28,6 +35,11 @@ from ottla.wire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
 )
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -41,6 +53,10 @@ _LAST_WITH_NAMES = 12
 _RECENT = 1000
 """So many offsets before the end are looked at first: a running query's last decision is among them."""
 _FETCH_BYTES = 1024 * 1024
+_COMPRESSED_FROM = 8 * 1024
+"""Bytes of a decision: that of ten thousands of tasks is longer than a broker takes, and their names are much alike."""
+_TOPIC = 2
+"""What DescribeConfigs calls a topic."""
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
 
@@ -49,10 +65,23 @@ class Superseded(Exception):
 
 
 class Fence(NamedTuple):
-    """What the newest driver holds; `generation` differs from that of every driver before."""
+    """What the newest driver holds; producer id and generation together differ from those of every driver before."""
 
     producer_id: int
     generation: int
+    offset: int
+    """Where it is written in the topic of decisions."""
+
+    def encoded(self) -> bytes:
+        return json.dumps({"producer_id": self.producer_id, "generation": self.generation}).encode()
+
+
+class Part(NamedTuple):
+    """What a task gave to a batch."""
+
+    identity: Identity | None
+    """Its transaction; None when that was committed under an earlier decision."""
+    fingerprint: Fingerprint
 
 
 class Decision(NamedTuple):
@@ -60,29 +89,65 @@ class Decision(NamedTuple):
 
     query: str
     batch: int
-    generation: int
-    tasks: dict[int, Identity]
-    done: frozenset[int]
-    """Tasks of the batch whose rows were committed under an earlier decision."""
+    fence: tuple[int, int]
+    """Producer id and generation of who decided."""
+    parts: dict[int, Part]
+    """By the task's number, of those with rows; empty when all are known to be committed."""
     tasks_of_batch: int
+    fingerprint: Fingerprint
+    """Of all rows of the batch."""
+    ranges: str = ""
+    """The fingerprint of what the batch reads; empty where it is not known."""
+    topic: str = ""
+    place: str = ""
+    """What the sink is called by who wrote this."""
+    ended: bool = False
+    """Every transaction is known to be committed."""
+    swept: bool = False
+    """And none is open that the sink began otherwise."""
 
     def encoded(self) -> bytes:
-        form = {
-            "query": self.query,
-            "batch": self.batch,
-            "generation": self.generation,
-            "tasks": {str(task): list(identity) for task, identity in self.tasks.items()},
-            "done": sorted(self.done),
-            "tasks_of_batch": self.tasks_of_batch,
-        }
+        form = self._asdict()
+        form["parts"] = {str(task): [*part.fingerprint, *(part.identity or ())] for task, part in self.parts.items()}
         return json.dumps(form, separators=(",", ":")).encode()
 
     @classmethod
     def decoded(cls, data: bytes) -> "Decision":
         form: dict[str, Any] = json.loads(data)
-        tasks = {int(task): Identity(*identity) for task, identity in form["tasks"].items()}
-        done = frozenset(form["done"])
-        return cls(form["query"], form["batch"], form["generation"], tasks, done, form["tasks_of_batch"])
+        if "parts" not in form:
+            return _of_first_release(form)
+        parts = {
+            int(task): Part(Identity(*identity) if identity else None, Fingerprint(rows, content))
+            for task, (rows, content, *identity) in form["parts"].items()
+        }
+        fence, fingerprint = (form["fence"][0], form["fence"][1]), Fingerprint(*form["fingerprint"])
+        return cls(**(form | {"parts": parts, "fence": fence, "fingerprint": fingerprint}))
+
+
+def _of_first_release(form: dict[str, Any]) -> Decision:
+    """Written before an upgrade: neither rows nor ranges were noted, nor whose transactions were without rows."""
+    parts = {int(task): Part(Identity(*identity), UNKNOWN) for task, identity in form["tasks"].items()}
+    parts |= {task: Part(None, UNKNOWN) for task in form["done"]}
+    fence = (-1, form["generation"])
+    return Decision(form["query"], form["batch"], fence, parts, form["tasks_of_batch"], UNKNOWN)
+
+
+class Reading(NamedTuple):
+    """What a stretch of the topic says: for every sink its last driver and the last of its decisions that counts."""
+
+    drivers: dict[str, tuple[int, int]]
+    decisions: dict[str, Decision]
+
+    def note(self, key: str, value: bytes) -> None:
+        sink, _, kind = key.partition("/")
+        if kind:
+            said = json.loads(value)
+            if isinstance(said, dict):  # the first release wrote a number here
+                self.drivers[sink] = said["producer_id"], said["generation"]
+            return
+        decision = Decision.decoded(value)
+        if self.drivers.get(sink, decision.fence) == decision.fence:
+            self.decisions[sink] = decision
 
 
 class Journal:
@@ -98,32 +163,82 @@ class Journal:
         """Become the newest driver."""
         await self._create()
         identity = await transactions.init(self._cluster, f"ottla-spark-{self._sink}", 60_000, self._session.deadline())
-        fence = Fence(identity.producer_id, identity.producer_epoch)
-        await self._append(fence, 0, f"{self._sink}/driver", b"%d" % fence.generation)
-        return fence
+        fence = Fence(identity.producer_id, identity.producer_epoch, -1)
+        return fence._replace(offset=await self._append(fence, 0, self._driver_key, fence.encoded()))
 
     async def decide(self, fence: Fence, decision: Decision) -> None:
         """Once for a fence; Superseded when a newer driver is there."""
-        await self._append(fence, 1, self._sink, decision.encoded())
+        offset = await self._append(fence, 1, self._sink, decision.encoded())
+        if not await self._counts(fence, offset + 1):
+            raise _superseded()
 
-    async def last(self) -> Decision | None:
-        """The decision made last, by whichever driver."""
-        first, end = [await self._offset(moment) for moment in (EARLIEST, LATEST)]
-        recent = max(first, end - _RECENT)
-        found = await self._scan(recent, end)
-        return found if found is not None or recent == first else await self._scan(first, recent)
+    async def conclude(self, fence: Fence, decision: Decision, *, swept: bool) -> None:
+        """Note that everything which was decided is done: nobody needs to ask the coordinators again."""
+        ended = decision._replace(ended=True, swept=swept, parts={})
+        await self._append(fence, 2, self._sink, ended.encoded())
 
-    async def _scan(self, position: int, end: int) -> Decision | None:
-        key = self._sink.encode()
-        found: Decision | None = None
+    async def withdraw(self, fence: Fence) -> bool:
+        """Give up the right to decide; False when a decision was made with it.
+
+        The record takes the place in the sequence that the decision has: of the two, the partition keeps the one that
+        came first, also when the other is still on its way.
+        """
+        with suppress(Superseded):
+            await self._append(fence, 1, self._driver_key, fence.encoded())
+        return not await self._counts(fence, await self._offset(LATEST))
+
+    async def last(self, fence: Fence) -> Decision | None:
+        """The decision made last before the fence, by whichever driver."""
+        first = await self._offset(EARLIEST)
+        recent = max(first, fence.offset - _RECENT)
+        found = (await self._read(recent, fence.offset)).decisions.get(self._sink)
+        if found is None and recent > first:
+            found = (await self._read(first, recent)).decisions.get(self._sink)
+        return found
+
+    async def of_query(self, query: str, fence: Fence) -> list[Decision]:
+        """The last decisions of other sinks that the same query made."""
+        reading = await self._read(await self._offset(EARLIEST), fence.offset)
+        return [
+            decision for sink, decision in reading.decisions.items() if decision.query == query and sink != self._sink
+        ]
+
+    async def refuse_retention(self) -> None:
+        """Decisions that are deleted by age would be forgotten: say so before that happens."""
+        name = self._partition.topic
+        request = DescribeConfigsRequest([DescribeConfigsResource(_TOPIC, name, ["cleanup.policy"])])
+        deadline = self._session.deadline()
+
+        async def ask() -> DescribeConfigsResponse:
+            return await self._cluster.ask_any(request, DescribeConfigsResponse, deadline)
+
+        answer = await self._cluster.retry(ask, deadline)
+        policies = {each.value for result in answer.results for each in result.configs if each.name == "cleanup.policy"}
+        if policies and policies != {"compact"}:  # nothing is said to who may not look
+            raise BadOption(
+                f"decisionTopic cannot be {name}: its cleanup.policy is {policies.pop()}, by which decisions would be "
+                "deleted; it must be compact"
+            )
+
+    async def _counts(self, fence: Fence, end: int) -> bool:
+        """Whether a decision of this fence lies before `end`, and no newer driver's record before that."""
+        decision = (await self._read(fence.offset, end)).decisions.get(self._sink)
+        return decision is not None and decision.fence == (fence.producer_id, fence.generation)
+
+    async def _read(self, position: int, end: int) -> Reading:
+        reading = Reading({}, {})
         while position < end:
             data = await self._cluster.retry(partial(self._fetch, position), self._session.deadline())
             records, following = visible_records(data, position)
             for record in records:
-                if record.key == key and record.value is not None and record.offset < end:
-                    found = Decision.decoded(bytes(record.value))
+                if record.key is not None and record.value is not None and record.offset < end:
+                    reading.note(bytes(record.key).decode(), bytes(record.value))
             position = following
-        return found
+        return reading
+
+    @property
+    def _driver_key(self) -> str:
+        return f"{self._sink}/driver"
 
     async def _offset(self, moment: int) -> int:
         found = await find_offsets(self._cluster, {self._partition: moment}, self._session.deadline())
@@ -148,15 +263,17 @@ class Journal:
         await self._cluster.retry(ask, deadline)
         await self._cluster.topic(name, deadline, create=True)
 
-    async def _append(self, fence: Fence, sequence: int, key: str, value: bytes) -> None:
+    async def _append(self, fence: Fence, sequence: int, key: str, value: bytes) -> int:
+        """At which offset it is; that of the first record with this sequence number, if there was one."""
         data = build_batch(
             [Record(0, self._session.now_ms(), key.encode(), value)],
+            compression=Compression.GZIP if len(value) > _COMPRESSED_FROM else Compression.NONE,
             producer_id=fence.producer_id,
             producer_epoch=fence.generation,
             base_sequence=sequence,
         )
 
-        async def ask() -> None:
+        async def ask() -> int:
             answer = await self._ask_leader(
                 lambda topic_id: ProduceRequest(
                     None,
@@ -166,14 +283,16 @@ class Journal:
                 ),
                 ProduceResponse,
             )
-            code = known_code(answer.responses[0].partition_responses[0].error_code)
+            part = answer.responses[0].partition_responses[0]
+            code = known_code(part.error_code)
             if code in _FENCED:
-                raise Superseded("another driver runs the same query: this one must not go on")
-            if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                raise _superseded()
+            if code != ErrorCode.NONE:
                 self._cluster.forget(self._partition.topic)
                 raise BrokerError(code, f"partition {self._partition}")
+            return part.base_offset
 
-        await self._cluster.retry(ask, self._session.deadline())
+        return await self._cluster.retry(ask, self._session.deadline())
 
     async def _fetch(self, position: int) -> bytes:
         row = FetchPartition(partition=0, fetch_offset=position, partition_max_bytes=_FETCH_BYTES)
@@ -201,3 +320,7 @@ class Journal:
         except ClientError:
             cluster.forget(self._partition.topic)
             raise
+
+
+def _superseded() -> Superseded:
+    return Superseded("another driver runs the same query: this one must not go on")

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
-_SETTINGS = {
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-    # a micro-batch writes two small files: these two settings halve what that costs
+_SETTINGS = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+_LOCAL_SETTINGS = {
+    # a micro-batch writes two small files: these two settings halve what that costs on a disk of this machine; where
+    # checkpoints lie in a store of others, Spark's own way of writing and its checksums stay
     "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
@@ -59,7 +59,8 @@ def _prepare(environment: "os._Environ[str]") -> None:
 def session_settings(environment: Mapping[str, str], master: str | None) -> dict[str, str]:
     """What a session is started with unless the user says otherwise."""
     if "PYSPARK_GATEWAY_PORT" in environment:
-        return dict(_SETTINGS) | ({"spark.master": master} if master else {})
+        known = _LOCAL_SETTINGS if (master or "").startswith("local") else {}
+        return _SETTINGS | known | ({"spark.master": master} if master else {})
     master = master or "local[*]"
     chosen = _SETTINGS | {
         "spark.master": master,
@@ -68,6 +69,7 @@ def session_settings(environment: Mapping[str, str], master: str | None) -> dict
     }
     if master.startswith("local"):
         # Spark's 200 are for clusters: here each is a file per micro-batch and a task in a queue
+        chosen |= _LOCAL_SETTINGS
         chosen["spark.sql.shuffle.partitions"] = str(max(2, min(os.cpu_count() or 2, 16)))
         if "SPARK_LOCAL_IP" not in environment:
             chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

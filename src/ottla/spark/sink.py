@@ -4,13 +4,14 @@ Owns: which rows go where, the steps of a batch on driver and executors, and wit
 docs/design/0016-a-batch-is-decided-before-it-ends.md. Never knows: requests, the journal's form.
 
 Invariants of exactly-once: no transaction is committed before the decision that names it is durable; no task of a
-driver begins before what was decided earlier has been ended; a row is committed by at most one transaction.
+driver begins before what was decided earlier has been ended; a row is committed by at most one transaction; what was
+decided is never aborted; rows are dropped as written only when they are those that were.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,14 +21,16 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from ottla.client.errors import ClientError
 from ottla.client.settings import PRODUCER
 from ottla.spark import transactions
-from ottla.spark.errors import BadRows, in_one_sentence
+from ottla.spark.errors import BadRows, CheckpointMismatch, in_one_sentence
+from ottla.spark.fingerprints import UNKNOWN, Fingerprint, Tally, combined, planned_ranges
 from ottla.spark.formats.encoding import Encoder, encode_values, encoder_of
-from ottla.spark.journal import Decision, Fence, Journal
+from ottla.spark.journal import Decision, Fence, Journal, Part
 from ottla.spark.session import Session, session_for
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.transactions import Ending, Identity
 from ottla.spark.writing import RowWriter
 
+_SWEEP_SECONDS = 10.0
 GENERATIONS = 8
 """Transactional ids are used again after so many: few enough not to pile up, and a straggler of the driver before
 cannot touch what this one writes."""
@@ -37,16 +40,43 @@ class TransactionLost(Exception):
     """A transaction that was to be committed was ended by somebody else or by its time-out."""
 
 
+class Before(NamedTuple):
+    """What a task must know of an earlier decision about its batch, of which something is in the topic."""
+
+    tasks: int
+    """How many the batch had."""
+    lost: bool
+    """Some of its transactions came to nothing."""
+    own: Fingerprint
+    """Of the rows that the task of this number had then."""
+    whole: Fingerprint
+    """Of all rows of the batch."""
+
+
 class Written(WriterCommitMessage):
     """What a task tells the driver."""
 
-    def __init__(self, rows: int, task: "Task | None" = None, fence: Fence | None = None) -> None:
-        self.rows = rows
+    def __init__(self, task: "Task", recovered: "Recovered") -> None:
+        self.rows = 0
         self.task = task
-        self.fence = fence
+        self.fence = recovered.fence
+        self.first = recovered.decision is None or recovered.decision.query != task.query
+        """Nothing is known of earlier batches."""
+        self.swept = recovered.swept
+        self.ranges = recovered.ranges.get(task.batch, "")
         self.identity: Identity | None = None
-        self.tasks_before = 0
-        """How many tasks the batch had when some of them were committed; 0 when none were."""
+        self.fingerprint = Fingerprint()
+        """Of its rows, written or dropped."""
+        self.dropped = False
+        """Its rows are in the topic already."""
+        self.before: Before | None = None
+
+
+class Counted(WriterCommitMessage):
+    """What a task tells the driver that has nothing to decide."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
 
 
 class Task(NamedTuple):
@@ -65,8 +95,26 @@ class Recovered(NamedTuple):
     decision: Decision | None
     lost: frozenset[int]
     """Tasks of that decision whose transactions came to nothing."""
-    clean: bool
-    """Nothing can be open that the driver before began."""
+    swept: bool
+    """Nothing is open that drivers before began."""
+    ranges: dict[int, str]
+    """What the newest batch reads, by its number, where the checkpoint can be read."""
+
+    @property
+    def undone(self) -> bool:
+        """Nothing of what was decided is in the topic."""
+        return self.decision is not None and bool(self.lost) and self.lost == frozenset(self.decision.parts)
+
+    def before(self, task: Task) -> Before | None:
+        """What is in the topic of the batch that a task belongs to."""
+        decision = self.decision
+        if decision is None or self.undone or (task.query, task.batch) != (decision.query, decision.batch):
+            return None
+        part = decision.parts.get(task.number)
+        own = Fingerprint() if part is None else part.fingerprint
+        judged = decision.ranges and task.batch in self.ranges  # by what the batch reads, which says more than rows
+        whole = UNKNOWN if judged else decision.fingerprint
+        return Before(decision.tasks_of_batch, bool(self.lost), own, whole)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -76,8 +124,8 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
 
     @in_one_sentence
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return Written(write_rows(_session(self._options), self._options, iterator, None))
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Counted:
+        return Counted(write_rows(_session(self._options), self._options, iterator, None))
 
 
 class PlainStreamWriter(DataSourceStreamArrowWriter):
@@ -87,8 +135,8 @@ class PlainStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     @in_one_sentence
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return Written(write_rows(_session(self._options), self._options, iterator, None))
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Counted:
+        return Counted(write_rows(_session(self._options), self._options, iterator, None))
 
 
 class ExactStreamWriter(DataSourceStreamArrowWriter):
@@ -117,34 +165,47 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
 
     def write_task(self, task: Task, iterator: Iterator[pa.RecordBatch]) -> Written:
         """The rows of a task, in a transaction that is left open."""
-        assert self._recovered is not None, "executors get a pickled writer"
-        fence, decision, lost, clean = self._recovered
-        message = Written(0, task, fence)
-        if decision is not None and lost and (task.query, task.batch) == (decision.query, decision.batch):
-            message.tasks_before = decision.tasks_of_batch
-        if decision is not None and _is_written(task, decision, lost):
-            for _ in iterator:
-                """Spark counts the rows; they are in the topic already."""
+        recovered = self._recovered
+        assert recovered is not None, "executors get a pickled writer"
+        self._refuse_other_plan(task, recovered)
+        message = Written(task, recovered)
+        message.before = recovered.before(task)
+        tally = Tally(looks=self._options.compare_rows and not message.ranges)
+        if message.before is not None and task.number not in recovered.lost:
+            _hand_over([tally], self._options, iterator)
+            message.fingerprint, message.dropped = tally.fingerprint, True
             return message
         first = next((batch for batch in iterator if batch.num_rows), None)
         if first is None:
+            message.fingerprint = tally.fingerprint
             return message  # an empty transaction cannot be ended
         session = _session(self._options)
-        identity = session.run(self._begin(session, task, fence, clean))
+        identity = session.run(self._begin(session, task, recovered.fence))
         try:
-            message.rows = write_rows(session, self._options, _chain(first, iterator), identity)
+            message.rows = write_rows(session, self._options, _chain(first, iterator), identity, tally)
         except BaseException:
             with suppress(ClientError):  # the next one under this id does it otherwise
                 session.run(transactions.end(session.cluster, identity, False, session.deadline()))
             raise
-        message.identity = identity
+        message.identity, message.fingerprint = identity, tally.fingerprint
         return message
 
-    async def _begin(self, session: Session, task: Task, fence: Fence, clean: bool) -> Identity:
+    def _refuse_other_plan(self, task: Task, recovered: Recovered) -> None:
+        """A batch that ran before reads what it read then, or its rows are others."""
+        decision = recovered.decision
+        if decision is None or task.query != decision.query or task.batch > decision.batch:
+            return
+        ranges = recovered.ranges.get(task.batch, "")
+        if task.batch < decision.batch:
+            said = f"batch {task.batch} is to be written, and batch {decision.batch} is in the topic"
+        elif decision.ranges and ranges and decision.ranges != ranges and not recovered.undone:
+            said = f"batch {task.batch} is in the topic, and now reads other offsets"
+        else:
+            return
+        raise _older_checkpoint(said)
+
+    async def _begin(self, session: Session, task: Task, fence: Fence) -> Identity:
         timeout = session.settings.integer("transaction.timeout.ms")
-        if not clean:
-            before = _transactional_id(self._options, fence.generation - 1, task)
-            await transactions.init(session.cluster, before, timeout, session.deadline())
         own = _transactional_id(self._options, fence.generation, task)
         return await transactions.init(session.cluster, own, timeout, session.deadline())
 
@@ -154,54 +215,79 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 — Spark's name
         written = [message for message in messages if isinstance(message, Written)]
         assert len(written) == len(messages), "a batch is committed when all its tasks have told"
+        if not written:
+            return
+        if self._options.compare_rows:
+            _refuse_other_rows(written, batchId)
+        _refuse_other_shape(written, batchId)
         if any(message.identity for message in written):
             session = _session(self._options)
             session.run(_decide(session, self._options, written, batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        identities = [each.identity for each in messages if isinstance(each, Written) and each.identity]
-        if identities:
+        written = [each for each in messages if isinstance(each, Written) and each.identity]
+        if written:
             session = _session(self._options)
-            with suppress(ClientError):  # whatever stays open is aborted by its successor or its time-out
-                session.run(_end(session, identities, committed=False))
+            with suppress(ClientError):  # whatever stays open is found by the next driver
+                session.run(_abort(session, self._options, written))
 
 
 async def _recover(session: Session, options: SinkOptions) -> Recovered:
-    """Keep older drivers from deciding, and finish what was decided."""
+    """Keep older drivers from deciding, finish what was decided, and abort what nobody will decide."""
     journal = Journal(session, options.decision_topic, options.sink_id)
     fence = await journal.fence()
-    decision = await journal.last()
-    if decision is None:
-        return Recovered(fence, None, frozenset(), False)
-    endings = await _end(session, list(decision.tasks.values()), committed=True)
-    lost = frozenset(task for task, ending in zip(decision.tasks, endings, strict=True) if ending is Ending.LOST)
-    return Recovered(fence, decision, lost, decision.generation == fence.generation - 1)
+    decision = await journal.last(fence)
+    lost: frozenset[int] = frozenset()
+    if decision is not None and not decision.ended:
+        open_parts = {task: part.identity for task, part in decision.parts.items() if part.identity is not None}
+        endings = await _end(session, open_parts.values(), committed=True)
+        lost = frozenset(task for task, ending in zip(open_parts, endings, strict=True) if ending is Ending.LOST)
+    swept = decision is not None and decision.swept and decision.fence == (fence.producer_id, fence.generation - 1)
+    if not swept:
+        await journal.refuse_retention()
+        swept = await _sweep(session, f"ottla-spark-{options.sink_id}-")
+    ranges = planned_ranges(options.checkpoint) if options.checkpoint else {}
+    return Recovered(fence, decision, lost, swept, ranges)
 
 
 async def _decide(session: Session, options: SinkOptions, written: list[Written], batch: int) -> None:
     journal = Journal(session, options.decision_topic, options.sink_id)
-    tasks: dict[int, Identity] = {}
-    skipped: set[int] = set()
-    task, fence = written[0].task, written[0].fence
-    assert task is not None, "tasks of this writer tell which they are"
-    assert fence is not None, "and whom they work for"
-    _refuse_other_shape(written, batch)
-    for message in written:
-        assert message.task is not None
-        if message.identity is not None:
-            tasks[message.task.number] = message.identity
-        else:
-            skipped.add(message.task.number)  # without rows, or committed before
-    decision = Decision(task.query, batch, fence.generation, tasks, frozenset(skipped), len(written))
+    fence, query = written[0].fence, written[0].task.query
+    if written[0].first and not options.named:
+        await _refuse_other_name(journal, options, written[0])
+    decision = Decision(
+        query,
+        batch,
+        (fence.producer_id, fence.generation),
+        {each.task.number: Part(each.identity, each.fingerprint) for each in written if each.identity or each.dropped},
+        len(written),
+        combined(each.fingerprint for each in written),
+        written[0].ranges,
+        options.topic,
+        options.place,
+    )
     await journal.decide(fence, decision)
-    endings, _ = await asyncio.gather(
-        _end(session, list(tasks.values()), committed=True), _abort_attempts(session, options, written)
+    identities = [each.identity for each in written if each.identity is not None]
+    # beside these, attempts may have left something open whose executors died, or that ran beside the chosen ones
+    own = f"ottla-spark-{options.sink_id}-{fence.generation % GENERATIONS}-"
+    endings, swept = await asyncio.gather(
+        _end(session, identities, committed=True),
+        _sweep(session, own, frozenset(each.transactional_id for each in identities)),
     )
     if Ending.LOST in endings:
         raise TransactionLost(
             f"batch {batch}: {endings.count(Ending.LOST)} of its {len(endings)} transactions had ended already: "
             "they took longer than transaction.timeout.ms, or another driver runs the query; the batch must run again"
         )
+    with suppress(ClientError):  # the next driver asks the coordinators otherwise
+        await journal.conclude(fence, decision, swept=swept and written[0].swept)
+
+
+async def _abort(session: Session, options: SinkOptions, written: list[Written]) -> None:
+    """Spark gives a batch up, also when its commit failed half-way: what is decided by then stays."""
+    journal = Journal(session, options.decision_topic, options.sink_id)
+    if await journal.withdraw(written[0].fence):
+        await _end(session, [each.identity for each in written if each.identity is not None], committed=False)
 
 
 async def _end(session: Session, identities: Iterable[Identity], *, committed: bool) -> list[Ending]:
@@ -209,40 +295,73 @@ async def _end(session: Session, identities: Iterable[Identity], *, committed: b
     return list(await asyncio.gather(*ends))
 
 
-async def _abort_attempts(session: Session, options: SinkOptions, written: list[Written]) -> None:
-    """What attempts left open whose executor died before they could tell; readers would wait for it until its time-out.
+async def _sweep(session: Session, prefix: str, decided: frozenset[str] = frozenset()) -> bool:
+    """Abort what is open under ids like this and was not decided; readers would wait for it until its time-out.
 
-    Only a successor says that there was such an attempt, so one that ran beside the chosen one is left to its time-out.
+    False when not everything could be looked for: that must not hold the batch, and is done with the next.
     """
-    told = [(message.task, message.fence.generation) for message in written if message.task and message.fence]
-    failed = [
-        _transactional_id(options, generation, task._replace(attempt=attempt))
-        for task, generation in told
-        for attempt in range(task.attempt)
-    ]
+    cluster = session.cluster
     timeout = session.settings.integer("transaction.timeout.ms")
-    aborts = [transactions.init(session.cluster, each, timeout, session.deadline()) for each in failed]
-    with suppress(ClientError):  # the time-out does it otherwise
+    deadline = min(session.deadline(), cluster.deadline(_SWEEP_SECONDS))
+    try:
+        found = await transactions.find_open(cluster, prefix, deadline)
+        aborts = [transactions.init(cluster, each, timeout, deadline) for each in found if each not in decided]
         await asyncio.gather(*aborts)
-
-
-def _is_written(task: Task, decision: Decision, lost: frozenset[int]) -> bool:
-    """Whether a task runs again whose rows are in the topic."""
-    if task.query != decision.query or task.batch > decision.batch:
+    except ClientError:
         return False
-    if task.batch < decision.batch or not lost:
-        return True
-    return task.number not in lost
+    return True
+
+
+async def _refuse_other_name(journal: Journal, options: SinkOptions, message: Written) -> None:
+    """A checkpoint that was moved, or is called otherwise than before, would have its last batch written twice."""
+    task = message.task
+    for other in await journal.of_query(task.query, message.fence):
+        if other.topic in ("", options.topic) and other.batch >= task.batch:
+            raise CheckpointMismatch(
+                f"batch {task.batch} is to be written, and batch {other.batch} of this query is in the topic: it was "
+                f"written when the checkpoint was called {other.place or 'otherwise'}, not {options.place}. Set the "
+                f"option sinkId to {other.place or 'that name'} to go on from there, or to a new name to write the "
+                "rows once more."
+            )
+
+
+def _refuse_other_rows(written: list[Written], batch: int) -> None:
+    """Rows are dropped because they are in the topic: that they are the same is judged when all have been seen."""
+    before = written[0].before
+    if before is None or before.lost:
+        return
+    found = combined(message.fingerprint for message in written)
+    if not before.whole.matches(found):
+        said = f"batch {batch} is in the topic with {before.whole.rows} rows, and now has {found.rows}"
+        if before.whole.rows == found.rows:
+            said = f"batch {batch} is in the topic, and now has other rows"
+        raise _older_checkpoint(said, " If rows differ each time a batch runs (random numbers), set compareRows=false.")
+
+
+def _older_checkpoint(said: str, more: str = "") -> CheckpointMismatch:
+    return CheckpointMismatch(
+        f"{said}: the checkpoint is not the one that the query last wrote with, perhaps an older one from a backup. "
+        "Nothing was written. Bring the newer checkpoint back, or set the option sinkId to a new name to write the "
+        f"rows of this checkpoint once more.{more}"
+    )
 
 
 def _refuse_other_shape(written: list[Written], batch: int) -> None:
-    """A batch of which some tasks are in the topic must run again with as many tasks."""
-    before = {message.tasks_before for message in written} - {0}
-    if before and before != {len(written)}:
-        raise TransactionLost(
-            f"batch {batch} had {before.pop()} tasks, of which some were committed, and now has {len(written)}: "
-            "what is missing cannot be told; run it with as many tasks as before"
-        )
+    """A batch of which some tasks are in the topic must run again with as many tasks, and the same rows in each."""
+    for message in written:
+        before = message.before
+        if before is None or not before.lost:
+            continue
+        if before.tasks != len(written):
+            raise TransactionLost(
+                f"batch {batch} had {before.tasks} tasks, of which some were committed, and now has {len(written)}: "
+                "what is missing cannot be told; run it with as many tasks as before"
+            )
+        if not before.own.matches(message.fingerprint):
+            raise TransactionLost(
+                f"batch {batch} was committed in part, and now its task {message.task.number} has other rows than "
+                "then: what is missing cannot be told"
+            )
 
 
 def _transactional_id(options: SinkOptions, generation: int, task: Task) -> str:
@@ -252,9 +371,11 @@ def _transactional_id(options: SinkOptions, generation: int, task: Task) -> str:
 def _this_task() -> Task:
     context = TaskContext.get()
     assert context is not None, "rows are written by tasks"
-    query = context.getLocalProperty("sql.streaming.queryId") or ""
-    batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
-    return Task(query, batch, context.partitionId(), context.attemptNumber())
+    query = context.getLocalProperty("sql.streaming.queryId")
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    assert query, "Spark says which query a task belongs to"
+    assert batch, "and which batch"
+    return Task(query, int(batch), context.partitionId(), context.attemptNumber())
 
 
 def _session(options: SinkOptions) -> Session:
@@ -266,13 +387,23 @@ def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa
     yield from rest
 
 
+class Taker(Protocol):
+    """Whoever rows are handed to."""
+
+    def write(self, topic: str, rows: pa.RecordBatch) -> None: ...
+
+
 def write_rows(
-    session: Session, options: SinkOptions, batches: Iterator[pa.RecordBatch], identity: Identity | None
+    session: Session,
+    options: SinkOptions,
+    batches: Iterator[pa.RecordBatch],
+    identity: Identity | None,
+    tally: Tally | None = None,
 ) -> int:
     """Send all rows and wait until they are acknowledged; how many there were."""
     writer = RowWriter(session, identity)
     try:
-        _hand_over(writer, options, batches)
+        _hand_over([writer] if tally is None else [writer, tally], options, batches)
         writer.finish()
     except BaseException:
         writer.give_up()
@@ -280,7 +411,7 @@ def write_rows(
     return writer.rows
 
 
-def _hand_over(writer: RowWriter, options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> None:
+def _hand_over(takers: Sequence[Taker], options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> None:
     encoder: Encoder | None = None
     for batch in batches:
         columns = {name: batch.column(options.name_of(name)) for name in options.columns if name != "topic"}
@@ -289,11 +420,19 @@ def _hand_over(writer: RowWriter, options: SinkOptions, batches: Iterator[pa.Rec
             encoder = encoder or encoder_of(options.form, pa.struct(list(typed.schema)))
             columns["value"] = encode_values(options.form, encoder, typed)
         rows = pa.RecordBatch.from_pydict(columns)
-        if options.topic:
-            writer.write(options.topic, rows)
-            continue
-        topics = batch.column(options.name_of("topic"))
-        if topics.null_count:
-            raise BadRows("a row names no topic: its column topic is null, and the option topic is not set")
-        for topic in topics.unique().to_pylist():
-            writer.write(topic, rows.filter(pc.equal(topics, topic)))
+        for topic, part in _by_topic(options, batch, rows):
+            for taker in takers:
+                taker.write(topic, part)
+
+
+def _by_topic(
+    options: SinkOptions, batch: pa.RecordBatch, rows: pa.RecordBatch
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    if options.topic:
+        yield options.topic, rows
+        return
+    topics = batch.column(options.name_of("topic"))
+    if topics.null_count:
+        raise BadRows("a row names no topic: its column topic is null, and the option topic is not set")
+    for topic in topics.unique().to_pylist():
+        yield topic, rows.filter(pc.equal(topics, topic))

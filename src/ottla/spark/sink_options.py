@@ -1,17 +1,20 @@
 """The options of the sink, understood.
 
-Owns: their names and defaults, and what the columns of written rows must be. Never knows: clusters.
-Invariants: as those of the source; whatever is wrong with options or columns is said on the driver.
+Owns: their names and defaults, what the columns of written rows must be, and by which name a query finds itself after a
+restart. Never knows: clusters. Invariants: as those of the source; whatever is wrong with options or columns is said on
+the driver; one checkpoint has one name, however it is spelled.
 """
 
 import hashlib
+import os.path
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.client.settings import PRODUCER
 from ottla.spark.errors import BadOption
 from ottla.spark.formats.options import SINK_FORM_NAMES, Form, parse_form
-from ottla.spark.options import check_settings, sort_options
+from ottla.spark.options import check_settings, sort_options, truth
 
 NAMES = (
     "topic",
@@ -19,6 +22,7 @@ NAMES = (
     "sinkId",
     "decisionTopic",
     "checkpointLocation",
+    "compareRows",
     "includeHeaders",
     "queryName",
     *SINK_FORM_NAMES,
@@ -28,6 +32,8 @@ _BATCH_BYTES = str(256 * 1024)
 _TRANSACTION_MS = str(10 * 60 * 1000)
 """Unless the user says otherwise: between a batch's first row and its end all its tasks must run."""
 DECISION_TOPIC = "ottla.spark.decisions"
+_ONE_STORE = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
+"""Schemes that lead to the same files as another."""
 
 _KINDS = {
     "key": ("binary", "string"),
@@ -54,6 +60,14 @@ class SinkOptions(NamedTuple):
     """How the value is made of typed columns; None when it is a column."""
     typed: tuple[str, ...] = ()
     """The columns that the value is made of."""
+    place: str = ""
+    """What `sink_id` was made of, beside the topic: the checkpoint, or what the user called the sink."""
+    named: bool = False
+    """The user chose that name, and so answers for its being the right one."""
+    checkpoint: str = ""
+    """The checkpoint as a path, if it lies in a file system of this machine."""
+    compare_rows: bool = True
+    """Whether a batch that runs again must bring the rows that were written."""
 
     def name_of(self, column: str) -> str:
         """What the rows call a column of the record."""
@@ -66,8 +80,6 @@ def parse_sink(options: Mapping[str, str], columns: Mapping[str, str], *, stream
     for name in ("transactional.id", "enable.idempotence"):
         if name in settings:
             raise BadOption(f"{name} is the sink's own affair; say delivery={EXACTLY_ONCE} or {AT_LEAST_ONCE}")
-    if settings.get("acks") == "0":
-        raise BadOption("acks cannot be 0: a batch ends when its rows are known to be written")
     settings.setdefault("batch.size", _BATCH_BYTES)
     settings.setdefault("transaction.timeout.ms", _TRANSACTION_MS)
     check_settings(PRODUCER, settings)
@@ -76,15 +88,17 @@ def parse_sink(options: Mapping[str, str], columns: Mapping[str, str], *, stream
         raise BadOption(f"delivery cannot be {delivery!r}: allowed is {EXACTLY_ONCE} or {AT_LEAST_ONCE}")
     if delivery == EXACTLY_ONCE and not streaming:
         raise BadOption(f"delivery={EXACTLY_ONCE} is for streams: a batch that is run again writes again")
+    _check_acks(settings, delivery)
     topic = given.get("topic", "")
     form = parse_form(given)
     used, typed = _check_columns(columns, topic, form)
-    place = given.get("sinkId") or given.get("checkpointLocation", "")
+    checkpoint = qualified(given.get("checkpointLocation", ""))
+    place = given.get("sinkId", "").rstrip("/") or checkpoint
     if delivery == EXACTLY_ONCE and not place:
         raise BadOption(
             f"{EXACTLY_ONCE} needs the option checkpointLocation, or sinkId, by which a restart finds itself"
         )
-    identity = hashlib.sha256(f"{place.rstrip('/')}\n{topic}".encode()).hexdigest()[:24]
+    identity = hashlib.sha256(f"{place}\n{topic}".encode()).hexdigest()[:24]
     return SinkOptions(
         settings=settings,
         topic=topic,
@@ -94,7 +108,40 @@ def parse_sink(options: Mapping[str, str], columns: Mapping[str, str], *, stream
         columns=used,
         form=form,
         typed=typed,
+        place=place,
+        named=bool(given.get("sinkId")),
+        checkpoint=checkpoint if checkpoint.startswith("/") else "",
+        compare_rows=truth(given, "compareRows", True),
     )
+
+
+def qualified(location: str) -> str:
+    """A place in the one spelling that Hadoop would make of it; of this machine's files only the path.
+
+    A path without scheme may lie elsewhere on a cluster whose file system is another: the name is the same each time.
+    """
+    if not location:
+        return ""
+    scheme, authority, path = _parts(location)
+    if scheme in ("", "file"):
+        return os.path.abspath(path).replace("//", "/")
+    path = os.path.normpath("/" + path).replace("//", "/")
+    return f"{_ONE_STORE.get(scheme, scheme)}://{authority}{path}".rstrip("/")
+
+
+def _parts(location: str) -> tuple[str, str, str]:
+    matched = re.fullmatch(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", location, re.DOTALL)
+    assert matched is not None, "every text has this form"
+    scheme, authority, path = matched.groups(default="")
+    return scheme.lower(), authority.lower(), path
+
+
+def _check_acks(settings: Mapping[str, str], delivery: str) -> None:
+    acks = settings.get("acks", "all")
+    if acks == "0":
+        raise BadOption("acks cannot be 0: a batch ends when its rows are known to be written")
+    if delivery == EXACTLY_ONCE and acks not in ("all", "-1"):
+        raise BadOption(f"acks cannot be {acks} with delivery={EXACTLY_ONCE}: a leader that dies takes rows with it")
 
 
 def _check_columns(

@@ -5,6 +5,8 @@ crash. Never knows: rows, journals, who decides. Invariants: a transaction is en
 which it was begun; ending one again is harmless; what is `LOST` was not committed and never will be.
 """
 
+import asyncio
+import re
 from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple, TypeVar
@@ -21,12 +23,16 @@ from ottla.wire.messages.add_partitions_to_txn import (
 )
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.wire.messages.produce import ProduceRequest
 from ottla.wire.schema import LATEST, Root
 
 R = TypeVar("R", bound=Root)
 
 _LAST_WITHOUT_TWO_PHASES = 5
+_NO_TRANSACTION_MS = 60_000
+_FIRST_WITH_PATTERN = 2
+"""Of ListTransactions; older brokers tell everything."""
 _LAST_FOR_CLIENTS = 3
 _LAST_OF_FIRST_PROTOCOL = 4
 LAST_WITH_EXPLICIT_PARTITIONS = 11
@@ -78,6 +84,39 @@ async def init(cluster: Cluster, transactional_id: str, timeout_ms: int, deadlin
             and connection.version_for(ProduceRequest) > LAST_WITH_EXPLICIT_PARTITIONS
         )
         return Identity(transactional_id, answer.producer_id, answer.producer_epoch, second)
+
+    return await cluster.retry(ask, deadline)
+
+
+async def init_idempotent(cluster: Cluster, deadline: float) -> tuple[int, int]:
+    """A producer id and its epoch for somebody without transactions, whose repetitions brokers are to recognize."""
+
+    async def ask() -> tuple[int, int]:
+        request = InitProducerIdRequest(None, _NO_TRANSACTION_MS)
+        answer = await cluster.ask_any(request, InitProducerIdResponse, deadline, highest=_LAST_WITHOUT_TWO_PHASES)
+        if answer.error_code:
+            raise BrokerError(answer.error_code, "a producer id")
+        return answer.producer_id, answer.producer_epoch
+
+    return await cluster.retry(ask, deadline)
+
+
+async def find_open(cluster: Cluster, prefix: str, deadline: float) -> list[str]:
+    """The transactional ids that begin like this under which a transaction is open, of all coordinators."""
+    pattern = f"{re.escape(prefix)}.*"
+
+    async def ask_one(node: int) -> list[str]:
+        connection = await cluster.connection(node, deadline)
+        narrow = connection.version_for(ListTransactionsRequest) >= _FIRST_WITH_PATTERN
+        request = ListTransactionsRequest(["Ongoing"], transactional_id_pattern=pattern if narrow else None)
+        answer = await cluster.ask_node(node, request, ListTransactionsResponse, deadline)
+        _refuse(answer.error_code, f"ids of broker {node}")
+        return [row.transactional_id for row in answer.transaction_states]
+
+    async def ask() -> list[str]:
+        await cluster.refresh((), deadline)
+        answers = await asyncio.gather(*(ask_one(node) for node in cluster.brokers))
+        return [name for names in answers for name in names if name.startswith(prefix)]
 
     return await cluster.retry(ask, deadline)
 

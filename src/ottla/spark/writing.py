@@ -29,6 +29,7 @@ from ottla.wire.schema import LATEST
 
 PORTION_ROWS = 64 * 1024
 PORTION_BYTES = 4 * 1024 * 1024
+ACKS_ALL = -1
 _CREATION_SECONDS = 10.0
 _LAST_WITH_NAMES = 12
 """From the next version on Produce names topics by id."""
@@ -42,7 +43,10 @@ class Parcel(NamedTuple):
 
 
 class RowWriter:
-    """One task's writes; with an identity, inside its transaction."""
+    """One task's writes; with an identity, inside its transaction.
+
+    Without one, repetitions are recognized all the same if rows are to be on all replicas: the task gets a producer id.
+    """
 
     def __init__(self, session: Session, identity: Identity | None) -> None:
         settings = session.settings
@@ -51,8 +55,9 @@ class RowWriter:
         self._identity = identity
         compression = Compression[settings.text("compression.type").upper()]
         self._form = Format(settings.integer("batch.size"), compression)
-        self._acks = -1 if settings.text("acks") == "all" else int(settings.text("acks"))
+        self._acks = ACKS_ALL if settings.text("acks") == "all" else int(settings.text("acks"))
         self._seconds = settings.seconds("delivery.timeout.ms")
+        self._producer: tuple[int, int] | None = None if identity is None else identity[1:3]
         self._sequences: defaultdict[str, dict[int, int]] = defaultdict(dict)
         self._added: set[TopicPartition] = set()
         self._turns: dict[str, int] = {}
@@ -100,10 +105,12 @@ class RowWriter:
             cluster.forget(name)  # sessions outlive tasks, and topics grow
         topic = cluster.topics.get(name) or self._session.run(self._topic(name))
         sequences = self._sequences[name]
+        if self._producer is None and self._acks == ACKS_ALL:
+            session = self._session
+            self._producer = session.run(transactions.init_idempotent(session.cluster, session.deadline()))
         producer = None
-        if self._identity is not None:
-            _, producer_id, producer_epoch, _ = self._identity
-            producer = Producer(producer_id, producer_epoch, True, sequences)
+        if self._producer is not None:
+            producer = Producer(*self._producer, self._identity is not None, sequences)
         parcels = []
         placement = Placement(len(topic.partitions), self._keyless(topic))
         for batch in encode_batches(table, placement, self._form, now=self._session.now_ms(), producer=producer):

@@ -1,0 +1,362 @@
+"""The exactly-once sink at the edges, without Spark: checkpoints from backups, commits that fail, dead runs."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ottla.blocking
+from ottla.admin import NewTopic
+from ottla.client.errors import DeadlineExceeded
+from ottla.spark import sink, transactions, writing
+from ottla.spark.errors import BadOption, CheckpointMismatch
+from ottla.spark.fingerprints import Fingerprint, Tally, combined
+from ottla.spark.journal import Decision, Fence, Journal, Part, Superseded
+from ottla.spark.sink import BatchWriter, Task, TransactionLost, Written
+from ottla.spark.sink_options import parse_sink
+from ottla.spark.transactions import Identity
+from support.brokers import Broker
+from support.sink_runs import QUERY, Run, assert_committed, write
+from support.topics import create_topic, values_of
+
+Begin = Callable[..., Run]
+
+
+@pytest.fixture
+def run(broker: Broker) -> Begin:
+    def begin(topic: str, **more: str) -> Run:
+        create_topic(broker, topic, 2)
+        return Run(broker, topic, **more)
+
+    return begin
+
+
+def plan(checkpoint: Path, batch: int, end: int) -> None:
+    """What Spark notes before a batch begins."""
+    (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+    moment = random.Random(end).randrange(2**40)
+    text = f'v1\n{{"batchTimestampMs":{moment}}}\n{{"in":{{"0":{end}}}}}'
+    (checkpoint / "offsets" / str(batch)).write_text(text)
+
+
+# --- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_before_the_last_decision_is_refused_and_not_dropped(broker: Broker, run: Begin) -> None:
+    query = run("restored-older")
+    for batch in range(3):
+        query.batch(batch, [[f"{batch}a"], [f"{batch}b"]])
+    with pytest.raises(CheckpointMismatch, match="batch 1 is to be written, and batch 2 is in the topic"):
+        query.tasks(1, [["1a", "new"], ["1b"]])
+    named = Run(broker, "restored-older", sinkId="after the backup")  # what the sentence advises
+    named.batch(1, [["1a", "new"], ["1b"]])
+    assert_committed(broker, "restored-older", ["0a", "0b", "1a", "1a", "1b", "1b", "2a", "2b", "new"])
+
+
+def test_the_last_batch_with_other_rows_is_refused_and_not_dropped(broker: Broker, run: Begin) -> None:
+    query = run("restored-same")
+    query.batch(0, [["a"], ["b"]])
+    for rows, said in (
+        ([["a", "new"], ["b"]], "is in the topic with 2 rows, and now has 3"),
+        ([["a"], ["c"]], "is in the topic, and now has other rows"),
+    ):
+        messages = query.tasks(0, rows)
+        with pytest.raises(CheckpointMismatch, match=said):
+            query.commit(0, messages)
+    assert_committed(broker, "restored-same", ["a", "b"])
+
+
+def test_the_last_batch_is_recognized_however_its_rows_are_placed(broker: Broker, run: Begin) -> None:
+    query = run("restored-replay")
+    query.batch(0, [["a", "b"], ["c"]])
+    for rows in ([["b", "a"], ["c"]], [["c", "b", "a"]], [["a"], ["b"], ["c"], []]):
+        messages = query.tasks(0, rows)
+        assert not any(message.rows for message in messages)
+        query.commit(0, messages)
+    query.batch(1, [["d"]])
+    assert_committed(broker, "restored-replay", ["a", "b", "c", "d"])
+
+
+def test_rows_that_differ_each_time_are_not_compared_if_the_user_says_so(broker: Broker, run: Begin) -> None:
+    query = run("restored-random", compareRows="false")
+    query.batch(0, [["a"], ["b"]])
+    query.batch(0, [["c"], ["d"]])
+    assert_committed(broker, "restored-random", ["a", "b"])
+
+
+def test_a_checkpoint_that_can_be_read_says_whether_a_batch_is_the_same(
+    broker: Broker, run: Begin, tmp_path: Path
+) -> None:
+    query = run("restored-ranges", checkpointLocation=f"file:{tmp_path}/")
+    plan(tmp_path, 0, 2)
+    query.batch(0, [["a"], ["b"]])
+    query.batch(0, [["x"], ["y", "z"]])  # the same offsets: the query makes other rows of them each time
+    plan(tmp_path, 0, 3)
+    with pytest.raises(CheckpointMismatch, match="batch 0 is in the topic, and now reads other offsets"):
+        query.tasks(0, [["a"], ["b"]])
+    assert_committed(broker, "restored-ranges", ["a", "b"])
+
+
+def test_a_checkpoint_that_was_moved_is_told_by_which_name_to_go_on(broker: Broker, run: Begin) -> None:
+    run("restored-moved", checkpointLocation="/before/q").batch(3, [["a"], ["b"]])
+    moved = Run(broker, "restored-moved", checkpointLocation="hdfs://far/after/q")
+    messages = moved.tasks(3, [["a"], ["b"]])
+    with pytest.raises(CheckpointMismatch, match="sinkId to /before/q"):
+        moved.commit(3, messages)
+    moved.abort(3, messages)
+    Run(broker, "restored-moved", checkpointLocation="hdfs://far/after/q", sinkId="/before/q").batch(3, [["a"], ["b"]])
+    assert_committed(broker, "restored-moved", ["a", "b"])
+    moved.batch(4, [["c"]])  # nothing is unclear about the batches that follow
+    assert_committed(broker, "restored-moved", ["a", "b", "c"])
+
+
+def test_what_the_first_release_decided_is_still_recognized(broker: Broker, run: Begin) -> None:
+    query = run("restored-upgrade")
+    (message,) = Run(broker, "restored-upgrade", sinkId="whoever").tasks(5, [["a"]])
+    assert message.identity is not None
+    session, name = sink._session(query.options), query.options.sink_id
+    journal = Journal(session, query.options.decision_topic, name)
+    driver = session.run(transactions.init(session.cluster, f"ottla-spark-{name}", 60_000, session.deadline()))
+    fence = Fence(driver.producer_id, driver.producer_epoch, -1)
+    form = {
+        "query": QUERY,
+        "batch": 5,
+        "generation": fence.generation,
+        "tasks": {"0": list(message.identity)},
+        "done": [1],
+        "tasks_of_batch": 2,
+    }
+    session.run(journal._append(fence, 0, f"{name}/driver", b"%d" % fence.generation))
+    session.run(journal._append(fence, 1, name, json.dumps(form).encode()))
+    query.batch(5, [["a"], []])
+    query.batch(6, [["b"], []])
+    assert_committed(broker, "restored-upgrade", ["a", "b"])
+
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+
+def test_a_replaced_driver_cannot_decide_when_its_successor_got_another_producer_id(
+    broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As every 32767 batches, when the epochs of a producer id are used up: the partition refuses nobody then."""
+    query = run("decided-rotation")
+    stale = query.tasks(7, [["a"], ["b"]])
+    real = transactions.init
+
+    async def init_anew(cluster: Any, name: str, timeout_ms: int, deadline: float) -> Identity:
+        identity = await real(cluster, name, timeout_ms, deadline)
+        if name != f"ottla-spark-{query.options.sink_id}":
+            return identity
+        producer_id, epoch = await transactions.init_idempotent(cluster, deadline)
+        return identity._replace(producer_id=producer_id, producer_epoch=epoch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transactions, "init", init_anew)
+        fresh = query.tasks(7, [["a"], ["b"]])
+        with pytest.raises(Superseded):
+            query.commit(7, stale)
+        query.abort(7, stale)
+        again = query.tasks(7, [["a"], ["b"]])  # the stale decision lies in the topic, and does not count
+        assert [message.rows for message in again] == [1, 1]
+        with pytest.raises(Superseded):
+            query.commit(7, fresh)
+        query.commit(7, again)
+    assert_committed(broker, "decided-rotation", ["a", "b"])
+
+
+async def unanswered(*_: Any, **__: Any) -> Any:
+    raise DeadlineExceeded("nobody answers")
+
+
+def test_what_is_decided_is_not_aborted_when_the_commit_fails(
+    broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = run("decided-unanswered")
+    messages = query.tasks(0, [["a"], ["b"], ["c"]])
+    with monkeypatch.context() as patch:
+        patch.setattr(sink, "_end", unanswered)
+        with pytest.raises(DeadlineExceeded):
+            query.commit(0, messages)
+    query.abort(0, messages)  # as Spark does then
+    query.batch(0, [["a", "b"], ["c"]])
+    assert_committed(broker, "decided-unanswered", ["a", "b", "c"])
+
+
+def test_a_decision_that_comes_after_the_abort_is_none(broker: Broker, run: Begin) -> None:
+    """Its request was on the way when the driver stopped waiting for it."""
+    query = run("decided-late")
+    messages = query.tasks(0, [["a"], ["b"]])
+    query.abort(0, messages)
+    with pytest.raises(Superseded):
+        query.commit(0, messages)
+    query.batch(0, [["a", "b"]])
+    assert_committed(broker, "decided-late", ["a", "b"])
+
+
+def lose(query: Run, message: Written) -> None:
+    """As by its time-out."""
+    assert message.identity is not None
+    session = sink._session(query.options)
+    session.run(transactions.init(session.cluster, message.identity.transactional_id, 60_000, session.deadline()))
+
+
+def test_a_batch_of_which_nothing_was_committed_may_have_another_number_of_tasks(broker: Broker, run: Begin) -> None:
+    query = run("decided-nothing")
+    messages = query.tasks(0, [["a"], ["b"], []])
+    for message in messages[:2]:
+        lose(query, message)
+    with pytest.raises(TransactionLost):
+        query.commit(0, messages)
+    query.abort(0, messages)
+    query.batch(0, [["a", "b"], []])
+    assert_committed(broker, "decided-nothing", ["a", "b"])
+
+
+def test_a_batch_that_was_committed_in_part_is_refused_when_its_rows_moved(broker: Broker, run: Begin) -> None:
+    query = run("decided-part")
+    messages = query.tasks(0, [["a"], ["b", "c"], []])
+    lose(query, messages[1])
+    with pytest.raises(TransactionLost):
+        query.commit(0, messages)
+    for rows, said in (
+        ([["a"], ["b", "c"]], "had 3 tasks, of which some were committed, and now has 2"),
+        ([["b"], ["a", "c"], []], "task 0 has other rows"),
+        ([["a"], ["b"], ["c"]], "task 1 has other rows"),
+    ):
+        again = query.tasks(0, rows)
+        with pytest.raises(TransactionLost, match=said):
+            query.commit(0, again)
+        query.abort(0, again)
+    query.batch(0, [["a"], ["c", "b"], []])
+    assert_committed(broker, "decided-part", ["a", "b", "c"])
+
+
+def test_a_batch_is_known_to_be_committed_after_somebody_took_one_of_its_ids(broker: Broker, run: Begin) -> None:
+    query = run("decided-taken")
+    messages = query.tasks(0, [["a"], ["b"]])
+    query.commit(0, messages)
+    lose(query, messages[0])  # a straggler: coordinators no longer know what became of the transaction
+    query.batch(0, [["a"], ["b"]])
+    assert_committed(broker, "decided-taken", ["a", "b"])
+
+
+def test_a_decision_of_fifty_thousand_tasks_fits_into_a_record(broker: Broker, run: Begin) -> None:
+    query = run("decided-large")
+    session = sink._session(query.options)
+    journal = Journal(session, query.options.decision_topic, query.options.sink_id)
+    fence = session.run(journal.fence())
+    content = random.Random(1)
+    parts = {
+        number: Part(
+            Identity(f"ottla-spark-{query.options.sink_id}-7-{number}-0", 4_000_000 + number * 3, 17, True),
+            Fingerprint(1000 + number % 977, content.randrange(2**32)),
+        )
+        for number in range(50_000)
+    }
+    whole = combined(part.fingerprint for part in parts.values())
+    decision = Decision(QUERY, 1, (fence.producer_id, fence.generation), parts, len(parts), whole, topic="t", place="p")
+    session.run(journal.decide(fence, decision))
+    assert session.run(journal.last(session.run(journal.fence()))) == decision
+
+
+def test_a_topic_that_forgets_decisions_is_refused(broker: Broker, run: Begin) -> None:
+    with ottla.blocking.Admin(bootstrap_servers=f"{broker.host}:{broker.port}") as admin:
+        admin.create_topics([NewTopic("forgetful", 1, configs={"cleanup.policy": "delete"})])
+    query = run("decided-forgotten", decisionTopic="forgetful")
+    with pytest.raises(BadOption, match=r"decisionTopic cannot be forgetful.*must be compact"):
+        query.tasks(0, [["a"]])
+
+
+# --- leftovers --------------------------------------------------------------------------------------------------------
+
+
+def test_what_dead_runs_left_open_is_ended_before_the_next_begins(broker: Broker, run: Begin) -> None:
+    query = run("left-open")
+    for _ in range(2):  # two drivers in a row die in the middle of a batch
+        writer = query.shipped()
+        for number, attempt in ((0, 0), (0, 1), (5, 0)):
+            write(writer, Task(QUERY, 0, number, attempt), ["dead"])
+    query.batch(0, [["a"], ["b"]])
+    assert_committed(broker, "left-open", ["a", "b"])
+
+
+def test_an_attempt_that_ran_beside_the_chosen_one_holds_nobody_back(broker: Broker, run: Begin) -> None:
+    query = run("left-beside")
+    writer = query.shipped()
+    chosen = write(writer, Task(QUERY, 0, 0, 0), ["a"])
+    write(writer, Task(QUERY, 0, 0, 1), ["a"])
+    query.commit(0, [chosen])
+    assert_committed(broker, "left-beside", ["a"])
+
+
+def test_leftovers_that_could_not_be_looked_for_are_looked_for_with_the_next_batch(
+    broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = run("left-later")
+    write(query.shipped(), Task(QUERY, 0, 5, 0), ["dead"])
+    with monkeypatch.context() as patch:
+        patch.setattr(transactions, "find_open", unanswered)
+        query.batch(0, [["a"]])
+    query.batch(1, [["b"]])
+    assert_committed(broker, "left-later", ["a", "b"])
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_a_batch_write_are_there_once_when_an_answer_is_lost(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(broker, "rows-once", 1)
+    given = {"bootstrap.servers": f"{broker.host}:{broker.port}", "topic": "rows-once"}
+    real = writing.RowWriter._send
+    calls = iter(range(10))
+
+    async def send(writer: writing.RowWriter, *arguments: Any) -> Any:
+        outcome = await real(writer, *arguments)
+        if next(calls) == 0:
+            raise DeadlineExceeded("the answer is late")
+        return outcome
+
+    monkeypatch.setattr(writing.RowWriter, "_send", send)
+    writer = BatchWriter(parse_sink(given, {"value": "string"}, streaming=False))
+    assert writer.write(iter([pa.record_batch({"value": ["a", "b"]})])).rows == 2
+    assert next(calls) == 2
+    assert values_of(broker, "rows-once") == [b"a", b"b"]
+
+
+def test_a_fingerprint_knows_rows_and_not_their_order() -> None:
+    def of(*rows: tuple[str | None, str | None]) -> Fingerprint:
+        tally = Tally(looks=True)
+        keys, values = zip(*rows, strict=True)
+        tally.write("t", pa.record_batch({"key": pa.array(keys, pa.string()), "value": pa.array(values, pa.string())}))
+        return tally.fingerprint
+
+    rows = [("k", "v"), (None, "w"), ("l", None)]
+    assert of(*rows) == of(*reversed(rows)) == combined([of(rows[0]), of(*rows[1:])])
+    assert of(*rows) != of(("l", "v"), (None, "w"), ("k", None))
+    assert not of(*rows).matches(of(*rows[1:]))
+
+
+class Nameless:
+    """The context of a task that Spark says nothing about."""
+
+    @staticmethod
+    def get() -> Nameless:
+        return Nameless()
+
+    def getLocalProperty(self, _name: str) -> None:  # noqa: N802 — Spark's name
+        return None
+
+
+def test_a_task_of_no_query_is_not_taken_for_one_of_some_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink, "TaskContext", Nameless)
+    with pytest.raises(AssertionError, match="which query"):
+        sink._this_task()
