@@ -25,6 +25,7 @@ from ottla.broker.ports import Controller
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.publisher import Publisher
 from ottla.broker.pullers import Pullers
+from ottla.broker.record_checks import RecordChecks
 from ottla.broker.throttles import Throttles
 from ottla.broker.transaction_host import TransactionHost
 from ottla.broker.upkeep import Upkeep
@@ -89,6 +90,7 @@ class Broker:
             lambda: int.from_bytes(self.world.random.identity()[:4]) >> 1 or 1,
             self.clock.monotonic,
         )
+        self.record_checks = RecordChecks(self.in_thread)
         self.flusher = Flusher(self.loop, self.threads, self.storage_failed)
         self.connections = Connections(self.loop, connection_limits(self.values), self.clock.monotonic)
         self.dispatcher = BrokerDispatcher(self, request_limits(self.values))

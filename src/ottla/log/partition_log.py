@@ -6,6 +6,8 @@ Invariant: an append either is in the file whole, with producers and indexes tol
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
@@ -16,11 +18,11 @@ from ottla.log.replay import replay
 from ottla.log.segment import FileRange, Segment
 from ottla.log.stored_log import ROLL_TIME_UNKNOWN, LoadedLog, StoredLog
 from ottla.log.timestamps import TimedOffset, first_at_or_after, latest
-from ottla.records.check import Rejection, check
+from ottla.records.check import LABORIOUS, Checked, Rejection, check
 from ottla.records.control import EndTransaction, build_control
 from ottla.records.header import BatchHeader, CorruptBatch, assign, checksum, iterate_headers, read_header
 
-__all__ = ["AppendOutcome", "LoadedLog", "PartitionLog", "StorageFailure"]
+__all__ = ["UNCHECKED", "AppendOutcome", "LoadedLog", "PartitionLog", "StorageFailure"]
 
 _RECENT = 32
 """How many of the last batches are found without an index."""
@@ -40,6 +42,10 @@ class AppendOutcome(NamedTuple):
     record_errors: tuple[tuple[int, str], ...] = ()
 
 
+UNCHECKED = AppendOutcome(_NONE, -1, -1, -1)
+"""Nothing was appended: whether the batch may be is for a thread to find out. Told from others by identity."""
+
+
 class PartitionLog(StoredLog):
     """See the module."""
 
@@ -48,11 +54,31 @@ class PartitionLog(StoredLog):
     # Appending
 
     def append_as_leader(
-        self, data: memoryview, leader_epoch: int, now_ms: int, *, origin_client: bool = True
+        self,
+        data: memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin_client: bool = True,
+        checked: Checked | Rejection | None = None,
     ) -> AppendOutcome:
-        """Append one batch from a writable buffer: its offset and epoch are set there, and that buffer is written."""
-        checked = check(data, self._rules, now_ms, self.topic_partition, from_client=origin_client)
+        """Append one batch from a writable buffer: its offset and epoch are set there, and that buffer is written.
+
+        UNCHECKED when a client's batch takes long to check: `checker` does that in a thread, and the batch comes again
+        with its verdict.
+        """
+        if checked is None:
+            checked = check(
+                data,
+                self._rules,
+                now_ms,
+                self.topic_partition,
+                from_client=origin_client,
+                patient=not origin_client,
+            )
         if isinstance(checked, Rejection):
+            if checked is LABORIOUS:
+                return UNCHECKED
             return AppendOutcome(checked.error, -1, -1, self.start_offset, checked.message, checked.record_errors)
         batch, header, log_append_time = checked
         base_offset = self.end_offset
@@ -70,6 +96,10 @@ class PartitionLog(StoredLog):
         if producer_id >= 0:
             self.producers.note(header, base_offset, now_ms)
         return _new(AppendOutcome, (_NONE, base_offset, log_append_time, self.start_offset, None, ()))
+
+    def checker(self, data: memoryview, now_ms: int) -> Callable[[], Checked | Rejection]:
+        """What is to be known of a client's batch that takes long to check; made to run in a thread."""
+        return partial(check, data, self._rules, now_ms, self.topic_partition)
 
     def append_control(self, marker: EndMarker, leader_epoch: int, now_ms: int) -> AppendOutcome:
         """Append the end of a transaction."""

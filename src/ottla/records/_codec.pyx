@@ -166,16 +166,17 @@ def inspect(payload, count):
     cdef Py_buffer buffer
     PyObject_GetBuffer(payload, &buffer, PyBUF_SIMPLE)
     try:
-        begin(&walk, &buffer, records_count)
-        for index in range(records_count):
-            read_record(&walk)
-            if walk.offset_delta != index:
-                contiguous = False
-            earliest = min(earliest, walk.timestamp_delta)
-            latest = max(latest, walk.timestamp_delta)
-            if walk.key_size < 0:
-                keyless += 1
-        finish(&walk)
+        with nogil:  # a thread that looks into a large batch holds nobody up
+            begin(&walk, &buffer, records_count)
+            for index in range(records_count):
+                read_record(&walk)
+                if walk.offset_delta != index:
+                    contiguous = False
+                earliest = min(earliest, walk.timestamp_delta)
+                latest = max(latest, walk.timestamp_delta)
+                if walk.key_size < 0:
+                    keyless += 1
+            finish(&walk)
     finally:
         PyBuffer_Release(&buffer)
     if records_count == 0:
@@ -187,22 +188,26 @@ def find_timestamp(payload, header, target):
     cdef int64_t base_offset = header.base_offset
     cdef int64_t base_timestamp = header.base_timestamp
     cdef int64_t append_time = header.max_timestamp
-    cdef int64_t index, timestamp, count = header.records_count, wanted = target
-    cdef bint appended = header.log_append_time
+    cdef int64_t index, timestamp = 0, offset = 0, count = header.records_count, wanted = target
+    cdef bint appended = header.log_append_time, found = False
     cdef Walk walk
     cdef Py_buffer buffer
     PyObject_GetBuffer(payload, &buffer, PyBUF_SIMPLE)
     try:
-        begin(&walk, &buffer, count)
-        for index in range(count):
-            read_record(&walk)
-            timestamp = append_time if appended else add_timestamp(base_timestamp, walk.timestamp_delta)
-            if timestamp >= wanted:
-                return timestamp, add_offset(base_offset, walk.offset_delta)
-        finish(&walk)
+        with nogil:
+            begin(&walk, &buffer, count)
+            for index in range(count):
+                read_record(&walk)
+                timestamp = append_time if appended else add_timestamp(base_timestamp, walk.timestamp_delta)
+                if timestamp >= wanted:
+                    offset = add_offset(base_offset, walk.offset_delta)
+                    found = True
+                    break
+            if not found:
+                finish(&walk)
     finally:
         PyBuffer_Release(&buffer)
-    return None
+    return (timestamp, offset) if found else None
 
 
 def latest_timestamp(payload, header):
@@ -215,14 +220,15 @@ def latest_timestamp(payload, header):
     cdef Py_buffer buffer
     PyObject_GetBuffer(payload, &buffer, PyBUF_SIMPLE)
     try:
-        begin(&walk, &buffer, count)
-        for index in range(count):
-            read_record(&walk)
-            timestamp = append_time if appended else add_timestamp(base_timestamp, walk.timestamp_delta)
-            if index == 0 or timestamp > latest:
-                latest = timestamp
-                offset = add_offset(base_offset, walk.offset_delta)
-        finish(&walk)
+        with nogil:
+            begin(&walk, &buffer, count)
+            for index in range(count):
+                read_record(&walk)
+                timestamp = append_time if appended else add_timestamp(base_timestamp, walk.timestamp_delta)
+                if index == 0 or timestamp > latest:
+                    latest = timestamp
+                    offset = add_offset(base_offset, walk.offset_delta)
+            finish(&walk)
     finally:
         PyBuffer_Release(&buffer)
     return None if count == 0 else (latest, offset)

@@ -5,8 +5,10 @@ time, other compression). Never knows: offsets and epochs to assign, producers' 
 
 Invariants: the header and the checksum decide alone whenever they can, so an ordinary batch is neither decoded nor
 decompressed; a highest timestamp that cannot be right is made true, which costs that batch a look at its records; what
-comes back valid carries a right checksum. The codes are those of Kafka's broker, also where
-another would have been nicer; it shows a client the message only together with record errors.
+comes back valid carries a right checksum. A payload may grow to `EXPANSION` times what a batch may have; what takes
+longer to look at than an event loop may be held is `LABORIOUS`, to be checked again by a thread. The codes are those
+of Kafka's broker, also where another would have been nicer; it shows a client the message only together with record
+errors.
 """
 
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from ottla.base.vocabulary import NO_TIMESTAMP
 from ottla.records.batch import read_payload
 from ottla.records.builder import build_batch, replace_payload
 from ottla.records.codec import decode, inspect
-from ottla.records.compression import Compression, compress
+from ottla.records.compression import Compression, PayloadTooLarge, compress
 from ottla.records.crc import crc32c
 from ottla.records.header import (
     CHECKED_FROM,
@@ -57,6 +59,12 @@ _MOST_EXPANSION = (1, 1032, 32, 255, 32768)
 in four bytes) can say."""
 
 
+AT_ONCE_BYTES = 128 * 1024
+"""Payloads up to this size, decompressed, are looked into on the spot: a fraction of a millisecond."""
+EXPANSION = 32
+_LEAST_LIMIT = 1024 * 1024
+
+
 class Rules(NamedTuple):
     """What a topic's settings demand of its batches."""
 
@@ -77,6 +85,10 @@ class Rejection(NamedTuple):
     record_errors: tuple[tuple[int, str], ...] = ()
 
 
+LABORIOUS = Rejection(ErrorCode.NONE, "takes longer than can be waited for here")
+"""No verdict: the batch is to be checked with `patient`, by a thread. Told from others by identity."""
+
+
 class Checked(NamedTuple):
     """A batch fit to be appended: the buffer that came in unless it had to be rebuilt."""
 
@@ -86,11 +98,18 @@ class Checked(NamedTuple):
 
 
 def check(
-    data: memoryview, rules: Rules, now_ms: int, topic_partition: object = "", *, from_client: bool = True
+    data: memoryview,
+    rules: Rules,
+    now_ms: int,
+    topic_partition: object = "",
+    *,
+    from_client: bool = True,
+    patient: bool = True,
 ) -> Checked | Rejection:
     """Check the one batch that `data` must hold; `topic_partition` is named in messages, nothing more.
 
-    What the broker itself writes (`from_client=False`) may hold control records and any offsets.
+    What the broker itself writes (`from_client=False`) may hold control records and any offsets. Who is not `patient`
+    may be answered LABORIOUS.
     """
     try:
         fields = HEADER.unpack_from(data)
@@ -132,7 +151,7 @@ def check(
         or highest <= 0
         or (highest != first and (count == 1 or highest < first))
     ):
-        return _check_records(data, header, rules, now_ms, topic_partition)
+        return _check_records(data, header, rules, now_ms, topic_partition, patient)
     return _new(Checked, (data, header, NO_TIMESTAMP))
 
 
@@ -202,7 +221,7 @@ def _odd_header(header: BatchHeader, topic_partition: object) -> Rejection:
 
 
 def _check_records(
-    data: memoryview, header: BatchHeader, rules: Rules, now_ms: int, topic_partition: object
+    data: memoryview, header: BatchHeader, rules: Rules, now_ms: int, topic_partition: object, patient: bool
 ) -> Checked | Rejection:
     """The rules that need the records or change the batch."""
     attributes = header.attributes
@@ -219,10 +238,10 @@ def _check_records(
     latest = header.max_timestamp
     doubtful = not rules.log_append_time and _doubtful_time(header)
     if rules.compacted or marked or limited or recompress or doubtful:
-        try:
-            payload = read_payload(data, header)
-        except CorruptBatch as damage:
-            return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"The batch for {topic_partition}: {damage}")
+        read = _payload(data, header, rules, topic_partition, patient)
+        if isinstance(read, Rejection):
+            return read
+        payload = read
         try:
             contiguous, earliest, latest_delta, keyless = inspect(payload, header.records_count)
             oldest, newest = header.base_timestamp + earliest, header.base_timestamp + latest_delta
@@ -248,6 +267,27 @@ def _check_records(
         changed = header._replace(attributes=attributes, max_timestamp=latest)
         return _recompress(changed, payload, contiguous, rules, target, stamp, topic_partition)
     return _patch(data, header, attributes, latest, stamp)
+
+
+def _payload(
+    data: memoryview, header: BatchHeader, rules: Rules, topic_partition: object, patient: bool
+) -> memoryview | bytes | Rejection:
+    """The records' bytes, decompressed."""
+    if not patient and header.size > AT_ONCE_BYTES:
+        return LABORIOUS
+    limit = max(rules.max_message_bytes, _LEAST_LIMIT) * EXPANSION if patient else AT_ONCE_BYTES
+    try:
+        return read_payload(data, header, limit=limit)
+    except PayloadTooLarge:
+        if not patient:
+            return LABORIOUS
+        message = (
+            f"The records of the batch for {topic_partition} have more than {limit} bytes when they are decompressed, "
+            f"{EXPANSION} times what max.message.bytes allows."
+        )
+        return Rejection(ErrorCode.MESSAGE_TOO_LARGE, message)
+    except CorruptBatch as damage:
+        return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"The batch for {topic_partition}: {damage}")
 
 
 def _out_of_range(rules: Rules, now_ms: int, oldest: int, newest: int) -> bool:

@@ -3,11 +3,14 @@
 Owns: codec numbers, names and levels, compressing and bounded decompressing. Never knows: what the bytes mean.
 
 Invariants: `decompress` never holds more than `limit` bytes of output, whatever the input claims; a failure is
-always `CorruptBatch`. Snappy is written in the framing of Java's snappy-java (every client reads it, Java's only that
-or a bare block) and read in both; LZ4 is written as frames of independent 64 KiB blocks, the only ones Java reads.
+always `CorruptBatch`, and `PayloadTooLarge` where only the limit was in the way. Large outputs are made without the
+interpreter's lock, so that a thread that decompresses holds nobody up. Snappy is written in the framing of Java's
+snappy-java (every client reads it, Java's only that or a bare block) and read in both; LZ4 is written as frames of
+independent 64 KiB blocks, the only ones Java reads.
 """
 
 from enum import IntEnum
+from mmap import mmap
 from struct import Struct
 
 import cramjam
@@ -41,9 +44,16 @@ _XERIAL_BLOCK = 32 * 1024
 _BLOCK_LENGTH = Struct(">i")
 
 _FIRST_GUESS = 64 * 1024
+_LARGE = 1024 * 1024
+"""Outputs of more bytes lie in fresh pages: a bytearray would be filled with zeros, and bytes be copied, under the
+interpreter's lock."""
 _GROWTH = 4
 _LARGEST_EXPANSION = {Compression.GZIP: 1040, Compression.LZ4: 260}
 """No valid stream of the kind grows further than so many times its size."""
+
+
+class PayloadTooLarge(CorruptBatch):
+    """A payload that grows past the limit it was given."""
 
 
 def compress(kind: int, data: ByteView, level: int | None = None) -> bytes:
@@ -66,11 +76,11 @@ def compress(kind: int, data: ByteView, level: int | None = None) -> bytes:
     raise ValueError(f"unknown compression {kind}")
 
 
-def decompress(kind: int, data: ByteView, limit: int = DECOMPRESSED_LIMIT) -> bytes:
-    """What was compressed; CorruptBatch when it is damaged, of an unknown kind, or larger than `limit`."""
+def decompress(kind: int, data: ByteView, limit: int = DECOMPRESSED_LIMIT) -> bytes | memoryview:
+    """What was compressed; CorruptBatch when it is damaged or of an unknown kind, PayloadTooLarge above `limit`."""
     if kind == Compression.NONE:
         if len(data) > limit:
-            raise CorruptBatch(0, f"a payload of {len(data)} bytes exceeds {limit}")
+            raise PayloadTooLarge(0, f"a payload of {len(data)} bytes exceeds {limit}")
         return bytes(data)
     if kind == Compression.SNAPPY:
         return _decompress_snappy(memoryview(data), limit)
@@ -86,7 +96,11 @@ _STREAMS = {
 }
 
 
-def _decompress_stream(kind: Compression, data: ByteView, limit: int) -> bytes:
+_NO_ROOM = "failed to write whole buffer"
+"""How the library says that the output does not fit."""
+
+
+def _decompress_stream(kind: Compression, data: ByteView, limit: int) -> bytes | memoryview:
     """Decompress into a buffer of a guessed size, then of larger ones: these streams do not reliably tell their size.
 
     A failure does not say whether the room or the stream was at fault, so only one with all the room there may be
@@ -96,16 +110,17 @@ def _decompress_stream(kind: Compression, data: ByteView, limit: int) -> bytes:
     most = min(limit, len(data) * _LARGEST_EXPANSION.get(kind, limit))
     room = min(most, max(_FIRST_GUESS, len(data) * _GROWTH))
     while True:
-        output = bytearray(room)
+        output = memoryview(bytearray(room) if room <= _LARGE else mmap(-1, room))
         try:
             length: int = decompress_into(data, output)
         except cramjam.DecompressionError as failure:
             if room >= most:
                 reason = f"{kind.name.lower()} payload does not decompress within {limit} bytes: {failure}"
-                raise CorruptBatch(0, reason) from None
+                too_large = most == limit and _NO_ROOM in str(failure)
+                raise (PayloadTooLarge if too_large else CorruptBatch)(0, reason) from None
             room = min(most, room * _GROWTH)
             continue
-        return bytes(memoryview(output)[:length])
+        return bytes(output[:length]) if room <= _LARGE else output[:length]
 
 
 def _compress_xerial(data: ByteView) -> bytes:
@@ -145,7 +160,7 @@ def _decompress_snappy_block(block: memoryview, position: int, limit: int) -> by
     try:
         length = cramjam.snappy.decompress_raw_len(block)
         if length > limit:
-            raise CorruptBatch(position, f"a snappy payload grows past its limit by {length - limit} bytes")
+            raise PayloadTooLarge(position, f"a snappy payload grows past its limit by {length - limit} bytes")
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as failure:
         raise CorruptBatch(position, f"snappy payload does not decompress: {failure}") from None

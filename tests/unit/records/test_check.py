@@ -383,3 +383,33 @@ def test_the_smallest_records_there_are_pass_in_any_number(kind: Compression) ->
     records = [Record(i, NOW, None, None) for i in range(100_000)]
     data = build_batch(records, compression=kind)
     assert accepted(data).header.records_count == 100_000
+
+
+@pytest.mark.parametrize("kind", list(Compression))
+def test_who_cannot_wait_is_told_that_a_large_batch_takes_long(kind: Compression) -> None:
+    large = build_batch([Record(0, NOW, b"k", bytes(room.AT_ONCE_BYTES))], compression=kind)
+    assert check(memoryview(large), COMPACTED, NOW, patient=False) is room.LABORIOUS
+    assert isinstance(check(memoryview(large), COMPACTED, NOW), Checked)
+    assert isinstance(check(memoryview(large), PLAIN, NOW, patient=False), Checked)
+
+
+@pytest.mark.parametrize("kind", list(Compression))
+def test_small_batches_are_judged_at_once(kind: Compression) -> None:
+    small = build_batch([Record(0, NOW, b"k", bytes(1000))], compression=kind)
+    assert isinstance(check(memoryview(small), COMPACTED, NOW, patient=False), Checked)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Compression if kind])
+def test_records_that_grow_beyond_measure_are_too_large(kind: Compression, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "EXPANSION", 2)
+    bomb = build_batch([Record(0, NOW, b"k", bytes(3 << 20))], compression=kind)
+    answer = rejected(bomb, COMPACTED)
+    assert answer.error is ErrorCode.MESSAGE_TOO_LARGE
+    assert "2 times what max.message.bytes allows" in answer.message
+    assert isinstance(check(memoryview(bomb), PLAIN, NOW), Checked)
+
+
+@pytest.mark.parametrize("kind", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+def test_damage_is_not_taken_for_size(kind: Compression) -> None:
+    cut = with_payload(compress(kind, bytes(3 << 20))[:-30], attributes=kind)
+    assert rejected(cut, COMPACTED).error is ErrorCode.UNKNOWN_SERVER_ERROR

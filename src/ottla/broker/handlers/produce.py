@@ -1,12 +1,14 @@
 """Produce, v3 to v13.
 
-Stage one runs without an await: look up, check, append the very bytes that were received. Stage two answers at once
-when the records are as safe as the client asked, and otherwise when the replicas that count have them (acks=all) and
-the flush that serves them is done (`flush.messages`). acks=0 gets no answer; a failed append closes such a connection,
+Stage one runs without an await: look up, check, append the very bytes that were received; a batch that takes long to
+check is looked into by a thread first (`broker/record_checks.py`), and comes again. Stage two answers at once when the
+records are as safe as the client asked, and otherwise when the replicas that count have them (acks=all) and the flush
+that serves them is done (`flush.messages`). acks=0 gets no answer; a failed append closes such a connection,
 as in Kafka, so that the client notices.
 """
 
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,9 @@ from ottla.base.errors import ErrorCode
 from ottla.broker.commits import Commit, Errors, missing
 from ottla.broker.leader_hints import leader_of, nodes_of
 from ottla.broker.partitions import Partition
+from ottla.broker.record_checks import Verdict
 from ottla.log.files import StorageFailure
+from ottla.log.partition_log import UNCHECKED
 from ottla.net.connection import Connection, Deferred
 from ottla.records.compression import Compression
 from ottla.wire.apis import PRODUCE, HotHead, hot_response
@@ -49,6 +53,10 @@ ALL = -1
 Answers = list[tuple[str | bytes, list[PartitionResult]]]
 Written = tuple[Partition, int, list[PartitionResult], int]
 """A partition, the end of its log after the append, and where its result stands."""
+Unchecked = tuple[str | bytes, int, memoryview, Callable[[], Verdict], list[PartitionResult], int]
+"""A topic, a partition's index, a copy of its batch, what checks it, and where its result stands."""
+Waits = tuple[list[Written], list[Partition], list[Unchecked]]
+"""What has to be replicated, what to be flushed and what to be checked before the answer."""
 
 
 def handle(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> None:
@@ -74,13 +82,29 @@ def carry_out(
     place: Deferred | None = None,
 ) -> None:
     """Append and answer; in `place` where the answer has one already."""
-    uncommitted: list[Written] = []
-    unflushed: list[Partition] = []
+    waits: Waits = ([], [], [])
     if request.acks not in (ALL, 0, 1):
         answers = refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
         _count_refusals(broker, [result for _, results in answers for result in results])
     else:
-        answers = append(broker, request, head[0], frame, admission, (uncommitted, unflushed))
+        answers = append(broker, request, head[0], frame, admission, waits)
+        if waits[2]:
+            _check_rest(broker, connection, request, frame, head, admission, answers, waits, place)
+            return
+    _answer(broker, connection, request, head, answers, waits, place)
+
+
+def _answer(
+    broker: "Broker",
+    connection: Connection,
+    request: ProduceRequest,
+    head: HotHead,
+    answers: Answers,
+    waits: Waits,
+    place: Deferred | None,
+) -> None:
+    """Answer at once, or when what was appended is as safe as the client asked."""
+    uncommitted, unflushed, _ = waits
     if request.acks == 0:
         if any(result.error for _, results in answers for result in results):
             connection.drop("a failed append of a producer that wants no answers")
@@ -127,11 +151,15 @@ def append(
     version: int,
     frame: memoryview,
     admission: "Admission | None",
-    waits: tuple[list[Written], list[Partition]],
+    waits: Waits,
+    verdicts: Mapping[int, Verdict] | None = None,
 ) -> Answers:
-    """Append everything; what must be replicated and what must be flushed before the answer is added to `waits`."""
+    """Append everything; what must be replicated, flushed or checked before the answer is added to `waits`.
+
+    Of what was checked before, `verdicts` says what was found, by the identity of the records' buffer.
+    """
     answers: Answers = []
-    uncommitted, unflushed = waits
+    uncommitted, unflushed, unchecked = waits
     acks_all = request.acks == ALL
     now_ms = broker.clock.now_ms()
     find = broker.partitions.find
@@ -166,10 +194,19 @@ def append(
                 continue
             before = log.end_offset
             try:
-                outcome = log.append_as_leader(records, partition.leader_epoch, now_ms)
+                if verdicts is None:
+                    outcome = log.append_as_leader(records, partition.leader_epoch, now_ms)
+                else:
+                    verdict = verdicts[id(records)]
+                    outcome = log.append_as_leader(records, partition.leader_epoch, now_ms, checked=verdict)
             except StorageFailure as failure:
                 broker.storage_failed(failure)
                 results.append(PartitionResult(index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(failure)))
+                continue
+            if outcome is UNCHECKED:
+                copied = memoryview(bytearray(records))
+                unchecked.append((topic, index, copied, log.checker(copied, now_ms), results, len(results)))
+                results.append(PartitionResult(index, ErrorCode.NONE, -1, -1, -1))
                 continue
             results.append(_new(PartitionResult, (index, *outcome, None)))
             if outcome[0] == 0:
@@ -189,6 +226,46 @@ def append(
     if len(grown) < asked:
         _count_failed(broker, answers)
     return answers
+
+
+def _check_rest(
+    broker: "Broker",
+    connection: Connection,
+    request: ProduceRequest,
+    frame: memoryview,
+    head: HotHead,
+    admission: "Admission | None",
+    answers: Answers,
+    waits: Waits,
+    place: Deferred | None,
+) -> None:
+    """What takes long to check is looked into by a thread, and then goes through stage one again, for meanwhile the
+    partition may be led elsewhere. Nothing else is taken from the connection until then, as sequence numbers must
+    arrive in their order."""
+    uncommitted, unflushed, unchecked = waits
+    reply = connection.defer(alone=True) if place is None else place
+    begin = memoryview(bytes(frame[:_AFTER_ADMIN]))
+    rest = request._replace(topics=[(topic, [(index, records)]) for topic, index, records, _, _, _ in unchecked])
+
+    def checked(found: Sequence[Verdict]) -> None:
+        if not connection.open:
+            return
+        try:
+            verdicts = {id(each[2]): verdict for each, verdict in zip(unchecked, found, strict=True)}
+            written: list[Written] = []
+            again = append(broker, rest, head[0], begin, admission, (written, unflushed, []), verdicts)
+            places = {}
+            for (_, [result]), (_, _, _, _, results, slot) in zip(again, unchecked, strict=True):
+                results[slot] = result
+                places[id(result)] = (results, slot)
+            for partition, end, [result], _ in written:
+                uncommitted.append((partition, end, *places[id(result)]))
+            _answer(broker, connection, request, head, answers, waits, reply)
+        except Exception:
+            logger.exception("a request of %s failed", connection.peer)
+            connection.drop("an internal error")
+
+    broker.record_checks.run([check for _, _, _, check, _, _ in unchecked], checked)
 
 
 def _count_failed(broker: "Broker", answers: Answers) -> None:
