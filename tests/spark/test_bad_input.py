@@ -14,11 +14,10 @@ from pyspark.errors import StreamingQueryException
 from ottla.spark.pipelines.workers import patiently
 from support.batches import Rec
 from support.brokers import Broker
-from support.raw import RawConnection
-from support.topics import create_topic, fill
+from support.topics import create_topic, delete_before, fill, make_again
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 pytestmark = [
@@ -114,13 +113,6 @@ def test_a_sink_that_cannot_be_reached_says_so(
     assert re.search(UNREACHABLE, ended(writer.start))
 
 
-def delete_before(broker: Broker, topic: str, offset: int) -> None:
-    row = {"name": topic, "partitions": [{"partition_index": 0, "offset": offset}]}
-    with RawConnection(broker.host, broker.port) as connection:
-        answer = connection.ask("delete_records", 2, topics=[row], timeout=10_000)
-    assert answer["topics"][0]["partitions"][0]["error_code"] == "none"
-
-
 def test_records_gone_by_retention_end_a_batch_unless_that_is_allowed(
     spark: SparkSession, broker: Broker, topic: str
 ) -> None:
@@ -162,3 +154,38 @@ def test_records_gone_by_retention_end_a_stream_unless_that_is_allowed(
     assert patiently(lambda: begin(failOnDataLoss="false").awaitTermination(SECONDS))
     rows = spark.read.parquet(str(tmp_path / "rows")).collect()
     assert sorted(row.offset for row in rows) == [0, 1, 2, 6, 7, 8, 9]
+
+
+def test_a_first_batch_that_failed_begins_where_it_began_and_a_topic_made_again_ends_a_query_that_runs_once(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker, topic, 1)
+    fill(broker, topic, [Rec(b"%d" % each) for each in range(10)])
+    common = {
+        "kafka.bootstrap.servers": f"{broker.host}:{broker.port}",
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+    }
+    taken: list[int] = []
+
+    def begin(dies: bool = False, **given: str) -> StreamingQuery:
+        def take(rows: DataFrame, _: int) -> None:
+            found = [row.offset for row in rows.select("offset").collect()]
+            if dies:
+                raise RuntimeError("the driver dies")
+            taken.extend(found)
+
+        stream = spark.readStream.format("ottla").options(**common, **given).load()
+        writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        return writer.trigger(availableNow=True).start()
+
+    assert "the driver dies" in ended(lambda: begin(dies=True))
+    delete_before(broker, topic, 5)
+    assert f"offsets 0 to 4 of {topic}-0 are gone: the log begins at 5 and ends at 10" in ended(begin)
+    assert patiently(lambda: begin(failOnDataLoss="false").awaitTermination(SECONDS))
+    assert taken == [5, 6, 7, 8, 9]
+    make_again(broker, topic)
+    fill(broker, topic, [Rec(b"new") for _ in range(12)])
+    assert f"topic {topic} was made again, or the checkpoint is of another cluster" in ended(begin)
+    assert patiently(lambda: begin(failOnDataLoss="false").awaitTermination(SECONDS))
+    assert taken[5:] == list(range(12))

@@ -10,7 +10,7 @@ import pytest
 from ottla.base.vocabulary import TopicPartition
 from ottla.spark.errors import BadOption, DataLoss, each_in_one_sentence, in_one_sentence
 from ottla.spark.options import parse_source
-from ottla.spark.positions import Kind, from_checkpoint, to_checkpoint
+from ottla.spark.positions import Kind, Reached, from_checkpoint, plain, to_checkpoint
 from ottla.spark.source import OttlaDataSource
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -108,8 +108,11 @@ def test_offsets_by_partition_must_name_them_all() -> None:
 
 def test_checkpoints_have_the_form_of_sparks_kafka_source() -> None:
     offsets = {TopicPartition("a", 10): 3, TopicPartition("a", 2): 4, TopicPartition("b", 0): 0}
-    assert to_checkpoint(offsets) == {"a": {"2": 4, "10": 3}, "b": {"0": 0}}
-    assert from_checkpoint(to_checkpoint(offsets)) == offsets
+    assert to_checkpoint(Reached(offsets)) == {"a": {"2": 4, "10": 3}, "b": {"0": 0}}
+    assert from_checkpoint({"a": {"2": 4, "10": 3}, "b": {"0": 0}}) == Reached(offsets)
+    more = Reached(offsets, {"a": "x"}, {TopicPartition("a", 2): 1}, initial=True)
+    assert plain(to_checkpoint(more)) == to_checkpoint(Reached(offsets))
+    assert from_checkpoint(to_checkpoint(more)) == more
 
 
 def test_spark_is_shown_what_is_wrong_and_not_the_way_it_came_about() -> None:

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
+import time
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
+from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.spark.batch_reader import BatchReader, RangePartition
 from ottla.spark.columns import Gathering, record_columns
 from ottla.spark.errors import BadOption, DataLoss, Unreachable
 from ottla.spark.options import SourceOptions, parse_source
 from ottla.spark.plan import Range
+from ottla.spark.positions import plain
 from ottla.spark.reading import read_range
 from ottla.spark.stream_reader import StreamReader
+from ottla.spark.survey import Survey
+from ottla.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from support.batches import Rec
 from support.brokers import Broker
-from support.raw import RawConnection
-from support.topics import create_topic, fill
+from support.processes import until
+from support.scripted_broker import ScriptedBroker
+from support.topics import create_topic, delete_before, fill, grow
 
 
 def options(broker: Broker, topic: str, **given: str) -> SourceOptions:
@@ -49,13 +62,6 @@ def read_all(chosen: SourceOptions) -> list[tuple[int, int]]:
         for batch in reader.read(part):
             found += list(zip(batch.column("partition").to_pylist(), batch.column("offset").to_pylist(), strict=True))
     return sorted(found)
-
-
-def delete_before(broker: Broker, topic: str, offset: int) -> None:
-    row = {"name": topic, "partitions": [{"partition_index": 0, "offset": offset}]}
-    with RawConnection(broker.host, broker.port) as connection:
-        answer = connection.ask("delete_records", 2, topics=[row], timeout=10_000)
-    assert answer["topics"][0]["partitions"][0]["error_code"] == "none"
 
 
 def test_a_range_is_read_exactly_through_many_small_answers(broker: Broker) -> None:
@@ -113,9 +119,9 @@ def test_a_stream_admits_what_its_limits_say(broker: Broker) -> None:
     fill(broker, "limits", [Rec(b"x" * 100) for _ in range(100)], 0)
     stream = StreamReader(streamed(broker, "limits", startingOffsets="earliest"))
     start = stream.initialOffset()
-    assert start == {"limits": {"0": 0, "1": 0}}
-    assert stream.latestOffset(start, ReadAllAvailable()) == {"limits": {"0": 100, "1": 0}}
-    assert stream.latestOffset(start, ReadMaxRows(7)) == {"limits": {"0": 7, "1": 0}}
+    assert plain(start) == {"limits": {"0": 0, "1": 0}}
+    assert plain(stream.latestOffset(start, ReadAllAvailable())) == {"limits": {"0": 100, "1": 0}}
+    assert plain(stream.latestOffset(start, ReadMaxRows(7))) == {"limits": {"0": 7, "1": 0}}
     assert stream.reportLatestOffset() == {"limits": {"0": 100, "1": 0}}
     by_size = StreamReader(streamed(broker, "limits", startingOffsets="earliest", maxBytesPerTrigger="5500"))
     reached = by_size.latestOffset(start, by_size.getDefaultReadLimit())
@@ -132,7 +138,7 @@ def test_a_stream_waits_for_enough_records_but_not_for_ever(broker: Broker) -> N
     assert isinstance(patient.getDefaultReadLimit(), ReadMinRows)
     assert patient.latestOffset(start, ReadMinRows(50)) == start
     hasty = StreamReader(streamed(broker, "minimum", maxTriggerDelay="0ms", **given))
-    assert hasty.latestOffset(start, ReadMinRows(50)) == {"minimum": {"0": 10}}
+    assert plain(hasty.latestOffset(start, ReadMinRows(50))) == {"minimum": {"0": 10}}
 
 
 def test_a_partition_that_is_new_is_read_from_its_beginning(broker: Broker) -> None:
@@ -140,14 +146,11 @@ def test_a_partition_that_is_new_is_read_from_its_beginning(broker: Broker) -> N
     fill(broker, "grown", [Rec(b"x")])
     stream = StreamReader(streamed(broker, "grown"))
     start = stream.initialOffset()
-    assert start == {"grown": {"0": 1}}
-    with RawConnection(broker.host, broker.port) as connection:
-        grown = {"name": "grown", "count": 2, "assignments": None}
-        outcome = connection.ask("create_partitions", 3, topics=[grown], timeout=10_000)["results"][0]
-        assert outcome["error_code"] == "none", outcome
+    assert plain(start) == {"grown": {"0": 1}}
+    grow(broker, "grown", 2)
     fill(broker, "grown", [Rec(b"y") for _ in range(3)], 1)
     end = stream.latestOffset(start, ReadAllAvailable())
-    assert end == {"grown": {"0": 1, "1": 3}}
+    assert plain(end) == {"grown": {"0": 1, "1": 3}}
     parts = stream.partitions(start, end)
     assert [part.wanted for part in parts if isinstance(part, RangePartition)] == [
         Range(TopicPartition("grown", 1), 0, 3)
@@ -161,17 +164,8 @@ def test_available_now_ends_where_the_topic_ended_at_the_start(broker: Broker) -
     stream.prepareForTriggerAvailableNow()
     fill(broker, "now", [Rec(b"x") for _ in range(4)])
     end = stream.latestOffset({"now": {"0": 0}}, ReadAllAvailable())
-    assert end == {"now": {"0": 4}}
+    assert plain(end) == {"now": {"0": 4}}
     assert stream.latestOffset(end, ReadAllAvailable()) == end
-
-
-def test_a_topic_that_shrank_is_data_loss_to_a_stream(broker: Broker) -> None:
-    create_topic(broker, "shrunk", 1)
-    start = {"shrunk": {"0": 7}}
-    with pytest.raises(DataLoss, match="ends at 0; it was read up to 7"):
-        StreamReader(streamed(broker, "shrunk")).latestOffset(start, ReadAllAvailable())
-    allowed = StreamReader(streamed(broker, "shrunk", failOnDataLoss="false"))
-    assert allowed.latestOffset(start, ReadAllAvailable()) == start
 
 
 def test_a_group_hears_how_far_a_stream_is_and_a_read_can_begin_there(broker: Broker) -> None:
@@ -188,7 +182,8 @@ def test_a_pattern_chooses_topics(broker: Broker) -> None:
     fill(broker, "pattern-b", [Rec(b"x")])
     servers = {"bootstrap.servers": f"{broker.host}:{broker.port}"}
     chosen = parse_source({"subscribePattern": "pattern-.*", **servers}, streaming=True)
-    assert StreamReader(chosen).latestOffset({}, ReadAllAvailable()) == {"pattern-a": {"0": 0}, "pattern-b": {"0": 1}}
+    found = StreamReader(chosen).latestOffset({}, ReadAllAvailable())
+    assert plain(found) == {"pattern-a": {"0": 0}, "pattern-b": {"0": 1}}
 
 
 def test_a_cluster_that_cannot_be_reached_is_an_error_and_no_hang() -> None:
@@ -206,3 +201,46 @@ def test_a_partition_far_larger_than_memory_allows_comes_in_small_batches(broker
     batches = list(reading(chosen, Range(TopicPartition(topic, 0), 0, 40 * 1024)))
     assert sum(batch.num_rows for batch in batches) == 40 * 1024
     assert max(batch.column("value").nbytes for batch in batches) <= 9.5 * 1024 * 1024
+
+
+class Hasty(Gathering):
+    """Hands over what it has at once."""
+
+    @property
+    def enough(self) -> bool:
+        return self.reader.rows > 0
+
+
+def test_the_time_spark_takes_for_rows_is_no_waiting_for_records(broker: Broker, topic: str) -> None:
+    create_topic(broker, topic, 1)
+    fill(broker, topic, [Rec(b"x") for _ in range(5)])
+    chosen = options(broker, topic, **{"pollTimeoutMs": "100", "fetch.max.wait.ms": "10"})
+    partition = TopicPartition(topic, 0)
+    rows = read_range(chosen, Range(partition, 0, 10), Hasty(partition, record_columns(False)))
+    assert next(rows).num_rows == 5  # and the next fetch, on its way already, finds nothing
+    done = time.monotonic() + 0.2
+    until(lambda: time.monotonic() > done, "Spark asks for more rows")
+    fill(broker, topic, [Rec(b"x") for _ in range(5)])
+    assert sum(batch.num_rows for batch in rows) == 5
+
+
+async def test_a_topic_that_the_cluster_cannot_tell_of_for_a_moment_is_not_gone_from_a_pattern() -> None:
+    asked = 0
+
+    def metadata(_: object) -> MetadataResponse:
+        nonlocal asked
+        asked += 1
+        node = MetadataResponseBroker(1, *scripted.address)
+        code = ErrorCode.LEADER_NOT_AVAILABLE if asked == 1 else ErrorCode.NONE
+        rows = [
+            MetadataResponseTopic(error_code=code, name="shop-a", partitions=[MetadataResponsePartition(leader_id=1)]),
+            MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name="shop-deleted"),
+            MetadataResponseTopic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name="other"),
+        ]
+        return MetadataResponse(brokers=[node], cluster_id="c", controller_id=1, topics=rows)
+
+    async with ScriptedBroker({MetadataRequest: metadata}) as scripted:
+        given = {"subscribePattern": "shop-.*", "bootstrap.servers": "{}:{}".format(*scripted.address)}
+        survey = Survey(parse_source(given, streaming=True))
+        found = await asyncio.to_thread(survey.partitions)
+    assert found == [TopicPartition("shop-a", 0)]

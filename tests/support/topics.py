@@ -45,6 +45,36 @@ def write(broker: Broker, name: str, data: bytes, partition: int = 0) -> None:
     assert outcome["error_code"] == "none", outcome
 
 
+def delete_before(broker: Broker, name: str, offset: int) -> None:
+    """What retention does: the records of partition 0 before an offset go."""
+    row = {"name": name, "partitions": [{"partition_index": 0, "offset": offset}]}
+    with RawConnection(broker.host, broker.port) as connection:
+        answer = connection.ask("delete_records", 2, topics=[row], timeout=10_000)
+    assert answer["topics"][0]["partitions"][0]["error_code"] == "none"
+
+
+def make_again(broker: Broker, name: str, partitions: int = 1) -> None:
+    """Delete a topic and create another one of its name."""
+    with RawConnection(broker.host, broker.port) as connection:
+        answer = connection.ask("delete_topics", 5, topic_names=[name], timeout=10_000)
+        assert answer["responses"][0]["error_code"] == "none"
+
+        def gone() -> bool:
+            told = connection.ask("metadata", 8, topics=[{"name": name}], allow_auto_topic_creation=False)
+            return bool(told["topics"][0]["error_code"] == "unknown_topic_or_partition")
+
+        until(gone, f"{name} is gone from {broker.name}")
+    create_topic(broker, name, partitions)
+
+
+def grow(broker: Broker, name: str, partitions: int) -> None:
+    """Give a topic more partitions."""
+    with RawConnection(broker.host, broker.port) as connection:
+        grown = {"name": name, "count": partitions, "assignments": None}
+        outcome = connection.ask("create_partitions", 3, topics=[grown], timeout=10_000)["results"][0]
+    assert outcome["error_code"] == "none", outcome
+
+
 def values_of(broker: Broker, name: str, partition: int = 0) -> list[bytes | None]:
     """Every value stored in a partition."""
     return [record.value for record in records_of(broker, name, partition)]

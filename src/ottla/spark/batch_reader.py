@@ -23,10 +23,11 @@ from ottla.spark.tables import Source, read_table
 
 
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """What one task reads; a stream says of which topic among all of that name."""
 
-    def __init__(self, wanted: Range) -> None:
+    def __init__(self, wanted: Range, topic_id: str = "") -> None:
         self.wanted = wanted
+        self.topic_id = topic_id
 
 
 class BatchReader(DataSourceReader):

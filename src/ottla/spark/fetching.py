@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import ByteView
-from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition
+from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition, identity_text
 from ottla.client.errors import BrokerError, ClientError, ProtocolViolation, known_code
 from ottla.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from ottla.client.settings import CONSUMER
@@ -37,20 +37,27 @@ class OutOfRange(Exception):
     """The position is not in the log."""
 
 
-class Fetcher:
-    """One partition; on the session's loop."""
+class Remade(Exception):
+    """The topic has the name but not the id of the one that is to be read."""
 
-    def __init__(self, session: Session, partition: TopicPartition, committed_only: bool, size: int) -> None:
+
+class Fetcher:
+    """One partition; on the session's loop. With a topic's id, of that topic alone."""
+
+    def __init__(
+        self, session: Session, partition: TopicPartition, committed_only: bool, size: int, topic_id: str = ""
+    ) -> None:
         assert session.settings.kind is CONSUMER
         self._session = session
         self._partition = partition
         self._size = size
         self._isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
+        self._topic_id = topic_id
         self._replica = -1
         """Whom the leader sent us to."""
 
     async def fetch(self, position: int) -> Fetched:
-        """The batches from `position` on; OutOfRange, or a ClientError once repetitions did not help."""
+        """The batches from `position` on; OutOfRange, Remade, or a ClientError once repetitions did not help."""
         return await self._session.cluster.retry(lambda: self._attempt(position), self._session.deadline())
 
     async def _attempt(self, position: int) -> Fetched:
@@ -77,6 +84,11 @@ class Fetcher:
         cluster, settings, partition = session.cluster, session.settings, self._partition
         deadline = cluster.deadline(cluster.settings.request_seconds)
         leader = await cluster.leader(partition, deadline)
+        if self._is_other(cluster.topics[partition.topic].topic_id):
+            cluster.forget(partition.topic)  # what this process remembers may be of the topic before
+            leader = await cluster.leader(partition, deadline)
+            if self._is_other(cluster.topics[partition.topic].topic_id):
+                raise Remade
         topic_id = cluster.topics[partition.topic].topic_id
         row = FetchPartition(
             partition=partition.partition,
@@ -101,6 +113,9 @@ class Fetcher:
             for part in topic.partitions:
                 return part
         raise ProtocolViolation(f"partition {partition}", "a fetch was answered without it")
+
+    def _is_other(self, topic_id: bytes) -> bool:
+        return bool(self._topic_id) and topic_id != NO_TOPIC_ID and identity_text(topic_id) != self._topic_id
 
     def _fetched(self, part: PartitionData, position: int) -> Fetched:
         data = part.records or b""

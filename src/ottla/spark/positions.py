@@ -1,15 +1,15 @@
 """Where reading begins and ends, as users and checkpoints write it.
 
-Owns: the JSON of Spark's Kafka source (`{"topic": {"0": 23}}`, -2 for the earliest and -1 for the latest offset), the
-words around it and their meaning per partition. Never knows: clusters, Spark.
+Owns: the JSON of Spark's Kafka source (`{"topic": {"0": 23}}`, -2 for the earliest and -1 for the latest offset), what
+a checkpoint keeps besides, the words around it and their meaning per partition. Never knows: clusters, Spark.
 Invariants: what cannot be understood is a `BadOption` that names the option; a bound answers for every partition that
-it is asked for, or says which it does not know.
+it is asked for, or says which it does not know; checkpoints of Spark's Kafka source are understood as our own.
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.spark.errors import BadOption
@@ -119,15 +119,54 @@ def parse_assignment(option: str, text: str) -> tuple[TopicPartition, ...]:
     return tuple(sorted(found))
 
 
-def to_checkpoint(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """The form a query's checkpoint keeps, equal to that of Spark's Kafka source."""
+class Reached(NamedTuple):
+    """How far a stream is, and what its next start has to know: without it a topic that was made again looks like the
+    one before, and a batch that is run again begins where the log happens to begin by then."""
+
+    offsets: Offsets
+    ids: Mapping[str, str] = {}
+    """Of the topics; empty where brokers have none, and in checkpoints of others."""
+    begun: Mapping[TopicPartition, int] = {}
+    """Where the batch that ends here began, in partitions that did not go on from the batch before."""
+    initial: bool = False
+    """Nothing was read yet: this is where the first batch begins."""
+
+
+_BESIDES = ""
+"""Where a checkpoint keeps what is no offset: a name that no topic can have."""
+
+
+def to_checkpoint(reached: Reached) -> dict[str, Any]:
+    """The form a query's checkpoint keeps: that of Spark's Kafka source, and one name more."""
+    besides: dict[str, Any] = {}
+    if reached.ids:
+        besides["ids"] = dict(sorted(reached.ids.items()))
+    if reached.begun:
+        besides["begun"] = _by_topic(reached.begun)
+    if reached.initial:
+        besides["initial"] = True
+    return ({_BESIDES: besides} if besides else {}) | _by_topic(reached.offsets)
+
+
+def from_checkpoint(form: Mapping[str, Any]) -> Reached:
+    besides = form.get(_BESIDES, {})
+    begun = _from_topics(besides.get("begun", {}))
+    return Reached(_from_topics(plain(form)), besides.get("ids", {}), begun, besides.get("initial", False))
+
+
+def plain(form: Mapping[str, Any]) -> dict[str, Any]:
+    """The offsets of a checkpoint alone, as Spark's Kafka source would write them."""
+    return {topic: numbers for topic, numbers in form.items() if topic != _BESIDES}
+
+
+def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
     form: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         form.setdefault(topic, {})[str(partition)] = offset
     return form
 
 
-def from_checkpoint(form: Mapping[str, Mapping[str, int]]) -> Offsets:
+def _from_topics(form: Mapping[str, Mapping[str, int]]) -> Offsets:
     return {
         TopicPartition(topic, int(partition)): offset
         for topic, numbers in form.items()

@@ -17,7 +17,7 @@ from ottla.client.settings import CONSUMER
 from ottla.records.header import CorruptBatch
 from ottla.spark.columns import Gatherer
 from ottla.spark.errors import DataLoss
-from ottla.spark.fetching import Fetched, Fetcher, OutOfRange
+from ottla.spark.fetching import Fetched, Fetcher, OutOfRange, Remade
 from ottla.spark.options import SourceOptions
 from ottla.spark.plan import Range
 from ottla.spark.session import Session, session_for
@@ -25,27 +25,32 @@ from ottla.spark.session import Session, session_for
 _log = logging.getLogger(__name__)
 
 
-def read_range(options: SourceOptions, wanted: Range, gathering: Gatherer) -> Iterator[pa.RecordBatch]:
-    """The records of the range, as `gathering` takes them."""
+def read_range(
+    options: SourceOptions, wanted: Range, gathering: Gatherer, topic_id: str = ""
+) -> Iterator[pa.RecordBatch]:
+    """The records of the range, as `gathering` takes them; with an id, of that topic and no other of its name."""
     session = session_for(CONSUMER, options.settings)
     size = session.settings.integer("max.partition.fetch.bytes")
-    fetcher = Fetcher(session, wanted.partition, options.committed_only, size)
+    fetcher = Fetcher(session, wanted.partition, options.committed_only, size, topic_id)
     position = wanted.start
-    patience = session.time() + options.patience_seconds
+    waited = 0.0  # for records that do not come; how long Spark takes for those that came does not count
     pending: Future[Fetched] = session.begin(fetcher.fetch(position))
     try:
         while True:
+            since = session.time()
             try:
                 fetched = pending.result()
+            except Remade:
+                _judge(options, _remade(wanted, position))
+                break
             except OutOfRange:
                 position = _after_loss(session, options, wanted, position)
                 if position >= wanted.end:
                     break
                 pending = session.begin(fetcher.fetch(position))
                 continue
-            if fetched.next_offset > position:
-                patience = session.time() + options.patience_seconds
-            elif session.time() > patience:
+            waited = 0.0 if fetched.next_offset > position else waited + session.time() - since
+            if waited > options.patience_seconds:
                 _judge(options, _never_came(wanted, position, fetched))
                 break
             following = max(fetched.next_offset, position)
@@ -106,6 +111,10 @@ def _never_came(wanted: Range, position: int, fetched: Fetched) -> str:
         f"offsets {position} to {wanted.end - 1} of {wanted.partition} cannot be read: "
         f"the partition ends at {fetched.end_offset}"
     )
+
+
+def _remade(wanted: Range, position: int) -> str:
+    return f"offsets {position} to {wanted.end - 1} of {wanted.partition} are gone: the topic was made again"
 
 
 def _judge(options: SourceOptions, what: str) -> None:

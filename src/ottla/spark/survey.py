@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from ottla.base.errors import ErrorCode
-from ottla.base.vocabulary import TopicPartition
+from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition, identity_text
 from ottla.client.cluster import Topic
 from ottla.client.consumer.coordinator_link import CoordinatorLink
 from ottla.client.consumer.group_offsets import GroupOffsets
@@ -20,7 +20,7 @@ from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMIT
 from ottla.client.settings import CONSUMER
 from ottla.records.header import iterate_headers
 from ottla.spark.errors import BadOption, DataLoss
-from ottla.spark.fetching import Fetcher
+from ottla.spark.fetching import Fetcher, OutOfRange
 from ottla.spark.options import SourceOptions, Topics
 from ottla.spark.positions import Bound, Kind, Offsets
 from ottla.spark.session import session_for
@@ -36,6 +36,7 @@ class Survey:
         self._options = options
         self._session = session_for(CONSUMER, options.settings)
         self._isolation = READ_COMMITTED if options.committed_only else READ_UNCOMMITTED
+        self._warned: set[str] = set()
 
     def time(self) -> float:
         return self._session.time()
@@ -48,6 +49,8 @@ class Survey:
 
     async def _partitions(self, topics: Topics) -> list[TopicPartition]:
         if topics.assigned:
+            for partition in topics.assigned:
+                self._session.cluster.forget(partition.topic)
             return list(topics.assigned)
         found = await self._find(topics)
         return [TopicPartition(topic.name, part.number) for topic in found for part in topic.partitions]
@@ -55,10 +58,7 @@ class Survey:
     async def _find(self, topics: Topics) -> list[Topic]:
         cluster, deadline = self._session.cluster, self._session.deadline()
         if topics.pattern:
-            pattern = re.compile(topics.pattern)
-            answers = await cluster.retry(lambda: cluster.refresh(None, deadline), deadline)
-            known = [topic for topic in answers.values() if isinstance(topic, Topic)]
-            return sorted(topic for topic in known if pattern.fullmatch(topic.name) and not topic.internal)
+            return await cluster.retry(lambda: self._matching(re.compile(topics.pattern), deadline), deadline)
         for name in topics.names:
             cluster.forget(name)
         try:
@@ -69,10 +69,35 @@ class Survey:
             said = "there is no such topic: create it, or correct what is subscribed to"
             raise BrokerError(problem.code, problem.subject, said) from None
 
+    async def _matching(self, pattern: re.Pattern[str], deadline: float) -> list[Topic]:
+        """Topics by their names. One that the cluster cannot tell of at the moment is not one that is gone."""
+        found: list[Topic] = []
+        for name, topic in (await self._session.cluster.refresh(None, deadline)).items():
+            if not pattern.fullmatch(name):
+                continue
+            if isinstance(topic, Topic):
+                found += [] if topic.internal else [topic]
+            elif topic.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise topic
+        return sorted(found)
+
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:
+        """What tells these topics from others of the same name; those without an id are left out."""
+        return self._session.run(self._topic_ids({partition.topic for partition in partitions}))
+
+    async def _topic_ids(self, names: set[str]) -> dict[str, str]:
+        cluster, deadline = self._session.cluster, self._session.deadline()
+        found = [await cluster.topic(name, deadline) for name in sorted(names)]
+        return {topic.name: identity_text(topic.topic_id) for topic in found if topic.topic_id != NO_TOPIC_ID}
+
     # --- offsets ------------------------------------------------------------------------------------------------------
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self._offsets(dict.fromkeys(partitions, LATEST))
+
+    def written(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where logs end, whatever may be read of them yet."""
+        return self._offsets(dict.fromkeys(partitions, LATEST), READ_UNCOMMITTED)
 
     def beginnings(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self._offsets(dict.fromkeys(partitions, EARLIEST))
@@ -81,11 +106,12 @@ class Survey:
         """The first record at or after each moment; partitions without one are left out."""
         return {partition: offset for partition, offset in self._offsets(moments).items() if offset >= 0}
 
-    def _offsets(self, moments: Mapping[TopicPartition, int]) -> Offsets:
+    def _offsets(self, moments: Mapping[TopicPartition, int], isolation: int | None = None) -> Offsets:
         if not moments:
             return {}
         session = self._session
-        found = session.run(find_offsets(session.cluster, moments, session.deadline(), self._isolation))
+        isolation = self._isolation if isolation is None else isolation
+        found = session.run(find_offsets(session.cluster, moments, session.deadline(), isolation))
         raise_errors(found)
         return {partition: answer.offset for partition, answer in found.items()}
 
@@ -134,7 +160,9 @@ class Survey:
         """Data loss: an error, or a warning where the options allow it."""
         if self._options.fail_on_data_loss:
             raise DataLoss(what)
-        _log.warning("%s", what)
+        if what not in self._warned:
+            self._warned.add(what)
+            _log.warning("%s", what)
 
     # --- groups -------------------------------------------------------------------------------------------------------
 
@@ -174,7 +202,10 @@ class Survey:
         sizes: dict[TopicPartition, float] = {}
         for partition, position in starts.items():
             fetcher = Fetcher(self._session, partition, self._options.committed_only, _SAMPLE_BYTES)
-            fetched = self._session.run(fetcher.fetch(position))
+            try:
+                fetched = self._session.run(fetcher.fetch(position))
+            except OutOfRange:  # which the task that reads there will judge
+                continue
             headers = [header for _, header in iterate_headers(fetched.data)]
             if headers:
                 count = headers[-1].next_offset - headers[0].base_offset

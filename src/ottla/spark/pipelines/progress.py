@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ottla.base.vocabulary import TopicPartition
+from ottla.spark.positions import plain
 
 _EPOCH = "1970-01-01T00:00:00.000Z"
 
@@ -34,7 +35,7 @@ def behind(progress: Mapping[str, Any]) -> list[Behind]:
 
 def _offsets(form: Any) -> Iterator[tuple[TopicPartition, int]]:
     if isinstance(form, Mapping):
-        for topic, partitions in form.items():
+        for topic, partitions in plain(form).items():
             if isinstance(partitions, Mapping):
                 for number, offset in partitions.items():
                     yield TopicPartition(topic, int(number)), int(offset)
@@ -82,10 +83,15 @@ def document(
         "undecodable": undecodable(progress),
         "durations_ms": durations,
         "sources": [
-            {"start": each.get("startOffset"), "end": each.get("endOffset"), "latest": each.get("latestOffset")}
+            {name: _told(each.get(f"{name}Offset")) for name in ("start", "end", "latest")}
             for each in progress.get("sources", ())
         ],
     }
+
+
+def _told(form: Any) -> Any:
+    """Offsets, without what only the query's checkpoint needs."""
+    return plain(form) if isinstance(form, Mapping) else form
 
 
 def _rate(rows: int, seconds: float) -> float:
