@@ -7,7 +7,7 @@ the first thing told in an epoch is the whole state.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from typing import Protocol
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata.agreement import QuorumEvents, Stored, UnreadableMetadata
@@ -31,17 +31,23 @@ LONG_PAUSE_SECONDS = 1.0
 NOWHERE = LogPosition(0, -1)
 
 
+class Reach(Protocol):
+    """Who is told whether the controller's machine refuses this node."""
+
+    def refused(self) -> None: ...
+
+    def reached(self) -> None: ...
+
+
 class Follower:
     """One node's following; see the module."""
 
-    def __init__(
-        self, cluster_id: str, node_id: int, links: Links, events: QuorumEvents, refused: Callable[[int], None]
-    ) -> None:
+    def __init__(self, cluster_id: str, node_id: int, links: Links, events: QuorumEvents, reach: Reach) -> None:
         self._cluster_id = cluster_id
         self._replica = ReplicaKey(node_id)
         self._links = links
         self._events = events
-        self._refused = refused
+        self._reach = reach
         self.epoch = 0
         """The newest controller epoch seen; nothing of an older one is believed."""
         self.position = NOWHERE
@@ -64,7 +70,7 @@ class Follower:
                     logger.debug("the controller on node %d is not reached: %s", leader_id, down)
                     pause = PAUSE_SECONDS
                     if down.refused:
-                        self._refused(leader_id)
+                        self._reach.refused()
                 except (CorruptBatch, BadFact, UnreadableMetadata, ValueError) as problem:
                     logger.error("what the controller on node %d says cannot be used: %s", leader_id, problem)
                     self.position = NOWHERE
@@ -78,7 +84,9 @@ class Follower:
         """Ask once; how long to wait before the next time."""
         asked = Fetch(self._cluster_id, self._replica, self.epoch, self.position, self.position.offset, HOLD_SECONDS)
         request, kind = write_request(asked, PORTION_BYTES)
-        answer = read_answer(asked, await link.ask(request, kind, ANSWER_SECONDS), _entries)
+        answered = await link.ask(request, kind, ANSWER_SECONDS)
+        self._reach.reached()
+        answer = read_answer(asked, answered, _entries)
         assert isinstance(answer, Fetched)
         if answer.believed.epoch < self.epoch:
             if self._stale != answer.believed.epoch:

@@ -32,6 +32,7 @@ FEATURE = "/feature"
 REGISTRATIONS = "/ottla/brokers"
 CONTROLLERS = "/ottla/controllers"
 LAST_OFFSET = "/ottla/offset"
+REFUSALS = "/ottla/refusals"
 
 CONFIG_CHANGE = f"{CONFIG_CHANGES}/config_change_"
 IN_SYNC_CHANGE = f"{IN_SYNC_CHANGES}/isr_change_"
@@ -59,6 +60,7 @@ PERSISTENT = (
     "/log_dir_event_notification",
     REGISTRATIONS,
     CONTROLLERS,
+    REFUSALS,
 )
 """What is there in every cluster, as Kafka's brokers made it at their start."""
 

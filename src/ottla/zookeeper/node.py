@@ -26,6 +26,7 @@ from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest
 from ottla.wire.schema import Root
 from ottla.zookeeper import layout
+from ottla.zookeeper.deposing import Deposing
 from ottla.zookeeper.feed import Feed
 from ottla.zookeeper.follower import Follower
 from ottla.zookeeper.followers import Followers
@@ -73,7 +74,7 @@ class ZooKeeperNode:
         self._session = session
         self._events = events
         self._orders = orders
-        self._follower = Follower(identity.cluster_id, identity.node_id, place.links, events, self._refused)
+        self._follower = Follower(identity.cluster_id, identity.node_id, place.links, events, self)
         self._leadership: Leadership | None = None
         self._feed: Feed | None = None
         self._watching: Watching | None = None
@@ -81,7 +82,7 @@ class ZooKeeperNode:
         self._chosen: Chosen | None = None
         self._following: asyncio.Task[None] | None = None
         self._running: asyncio.Task[None] | None = None
-        self._clearing: asyncio.Task[None] | None = None
+        self._deposing = Deposing(session, identity.node_id, place.loop.time)
         self._look_again = asyncio.Event()
         self._lapse: asyncio.TimerHandle | None = None
         self._followers = Followers(identity.node_id, place.loop.time)
@@ -150,10 +151,11 @@ class ZooKeeperNode:
 
     async def stop(self) -> None:
         """Leave in good order: a controller makes room at once."""
-        tasks = [task for task in (self._running, self._following, self._clearing) if task is not None]
+        tasks = [task for task in (self._running, self._following) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._deposing.stop()
         self._resign("this node stops")
         if self._session.state is Connection.CONNECTED:
             await self._make_room()
@@ -256,22 +258,13 @@ class ZooKeeperNode:
             logger.info("follows the controller on node %d", chosen.broker_id)
             self._following = self._place.loop.create_task(self._follower.follow(chosen.broker_id, chosen.address))
 
-    def _refused(self, leader_id: int) -> None:
-        """The controller's machine says that nobody listens there: its process is gone, its session not yet."""
-        if self._clearing is None or self._clearing.done():
-            self._clearing = self._place.loop.create_task(self._clear(leader_id))
+    def refused(self) -> None:
+        """The controller's machine says that nobody listens there: its process may be gone, its session not yet."""
+        if self._chosen is not None:
+            self._deposing.refused(self._chosen)
 
-    async def _clear(self, leader_id: int) -> None:
-        """Another need not wait for the end of that session: an epoch is never held by two."""
-        try:
-            found = await self._session.get(layout.CONTROLLER)
-            if found is None or self._chosen is None or self._chosen.broker_id != leader_id:
-                return
-            if found.stat.owner != self._session.identity and layout.read_controller(found.data) == self._chosen:
-                logger.info("the controller on node %d is gone", leader_id)
-                await self._session.remove(layout.CONTROLLER, found.stat.version)
-        except (Unreachable, Refused, BadZnode) as problem:
-            logger.debug("an office without a holder stays until its session ends: %s", problem)
+    def reached(self) -> None:
+        self._deposing.reached()
 
     async def _elect(self) -> None:
         """Be the controller, unless another node is faster. Raises Unreachable, Refused, BadZnode."""
