@@ -26,6 +26,7 @@ from ottla.metadata import (
     configs,
     directories,
     elections,
+    eligible,
     features,
     in_sync,
     producer_ids,
@@ -33,7 +34,6 @@ from ottla.metadata import (
     topics,
 )
 from ottla.metadata.brokers import Holder
-from ottla.metadata.configs import MIN_IN_SYNC
 from ottla.metadata.decision import Decision, Place, Refusal
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
@@ -64,7 +64,7 @@ from ottla.wire.messages.list_partition_reassignments import (
 )
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from ottla.wire.stored.metadata import AbortTransactionRecord, ConfigRecord, NoOpRecord
+from ottla.wire.stored.metadata import AbortTransactionRecord, NoOpRecord
 
 logger = logging.getLogger("ottla.controller")
 R = TypeVar("R")
@@ -204,14 +204,7 @@ class Controller:
             logger.error("a transaction of another leader cannot be aborted: %s", failure)
 
     def _first_facts(self, place: Place) -> list[Fact]:
-        # One number for the whole cluster is what elections of eligible replicas go by.
-        least = ConfigRecord(
-            resource_type=ResourceType.BROKER,
-            resource_name="",
-            name=MIN_IN_SYNC,
-            value=str(self._static_values.integer(MIN_IN_SYNC)),
-        )
-        return [*features.bootstrap(), least]
+        return [*features.bootstrap(), *eligible.one_number(place.image, place.values)]
 
     # --- brokers and controllers -------------------------------------------------------------------------------------
 
@@ -388,7 +381,7 @@ class Controller:
 
     async def update_features(self, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
         return await self._submit(
-            lambda place: features.update(request, place.image, self.node_id, version),
+            lambda place: features.update(request, place, self.node_id, version),
             lambda refusal: UpdateFeaturesResponse(error_code=refusal.error, error_message=refusal.message),
         )
 

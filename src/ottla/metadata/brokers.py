@@ -12,7 +12,6 @@ from typing import NamedTuple
 from ottla.base.errors import ErrorCode
 from ottla.metadata import partitions
 from ottla.metadata.decision import Decision, Place, Refusal
-from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import BrokerImage, ClusterImage
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -230,21 +229,12 @@ def _may_stop(request: BrokerHeartbeatRequest, broker: BrokerImage, image: Clust
     return standing.shutdown_offset is None or standing.shutdown_offset <= standing.lowest_offset
 
 
-def _after(facts: list[Fact], place: Place) -> Place:
-    """The cluster as it is once these facts are stored too."""
-    if not facts:
-        return place
-    delta = ClusterDelta(place.image)
-    delta.replay_all(facts)
-    return place._replace(image=delta.apply(place.image.offset, place.image.epoch))
-
-
 def _directories(request: BrokerHeartbeatRequest, broker: BrokerImage, decided: list[Fact], place: Place) -> list[Fact]:
     """What a heartbeat says of directories: some stopped working, some shall get no new replicas."""
     facts: list[Fact] = []
     lost = [directory for directory in request.offline_log_dirs if directory in broker.directories]
     if lost:
-        facts = partitions.without_directories(broker, lost, _after(decided, place))
+        facts = partitions.without_directories(broker, lost, place.after(decided))
         remaining = [directory for directory in broker.directories if directory not in lost]
         facts.append(BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=remaining))
     cordoned = request.cordoned_log_dirs

@@ -16,17 +16,17 @@ from ottla.base.settings.group import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from ottla.base.settings.kinds import InvalidSetting, Setting
 from ottla.base.settings.topic import TOPIC_SETTINGS
 from ottla.base.settings.values import BrokerValues
+from ottla.metadata import eligible
 from ottla.metadata.decision import Decision, Place, Refusal
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ConfigKey, ResourceType
 from ottla.metadata.names import topic_name_problem
+from ottla.metadata.partition_change import ELIGIBLE_LEADERS, MIN_IN_SYNC
 from ottla.wire.messages import alter_configs as full
 from ottla.wire.messages import incremental_alter_configs as incremental
-from ottla.wire.stored.metadata import ClearElrRecord, ConfigRecord
+from ottla.wire.stored.metadata import ConfigRecord
 
 MOST_VALUE_BYTES = 32_767
-MIN_IN_SYNC = "min.insync.replicas"
-ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 STORED = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP, ResourceType.CLIENT_METRICS)
 TWICE = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
@@ -61,6 +61,7 @@ def alter(request: full.AlterConfigsRequest, place: Place) -> Decision[full.Alte
             ]
             refusal = _alter_resource(key, [*given, *dropped], place, facts)
         responses.append(refused_resource(full.AlterConfigsResourceResponse, key, refusal))
+    facts += eligible.after_settings(facts, place)
     return Decision([] if request.validate_only else facts, full.AlterConfigsResponse(responses=responses))
 
 
@@ -79,6 +80,7 @@ def alter_incrementally(
                 alterations if isinstance(alterations, Refusal) else _alter_resource(key, alterations, place, facts)
             )
         responses.append(refused_resource(incremental.AlterConfigsResourceResponse, key, refusal))
+    facts += eligible.after_settings(facts, place)
     reply = incremental.IncrementalAlterConfigsResponse(responses=responses)
     return Decision([] if request.validate_only else facts, reply)
 
@@ -140,9 +142,6 @@ def _alter_resource(key: ConfigKey, alterations: list[Alteration], place: Place,
         # A broker may have to read the same value anew (a key store behind an unchanged path).
         if text != current.get(config) or kind == ResourceType.BROKER
     )
-    if MIN_IN_SYNC in changed and changed[MIN_IN_SYNC] != current.get(MIN_IN_SYNC) and _elects_eligible(place.image):
-        # Who stayed eligible by the old number need not be by the new one.
-        facts.append(ClearElrRecord(topic_name=name))
     return None
 
 

@@ -1,9 +1,11 @@
 """What a decider goes by, and what it answers: facts to store and the reply to give once they are stored."""
 
+from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
+from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage
 
@@ -18,6 +20,14 @@ class Place(NamedTuple):
 
     image: ClusterImage
     values: BrokerValues
+
+    def after(self, facts: Sequence[Fact]) -> "Place":
+        """The cluster as it is once these facts are stored too; the node's settings are as before."""
+        if not facts:
+            return self
+        delta = ClusterDelta(self.image)
+        delta.replay_all(facts)
+        return self._replace(image=delta.apply(self.image.offset, self.image.epoch))
 
 
 class Decision(NamedTuple, Generic[Reply]):

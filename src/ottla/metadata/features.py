@@ -1,15 +1,18 @@
 """Features: what the release can do and which levels of it the cluster has agreed on.
 
 Owns: the table of supported levels, the levels a new cluster starts with, and UpdateFeatures. Never knows: what a level
-switches on elsewhere. Invariant: a level outside the supported range is never agreed on.
+switches on elsewhere, but for what has to be agreed on together with it. Invariant: a level outside the supported range
+is never agreed on.
 """
 
 from collections.abc import Mapping
 
 from ottla.base.errors import ErrorCode
-from ottla.metadata.decision import Decision, Refusal
+from ottla.metadata import eligible
+from ottla.metadata.decision import Decision, Place, Refusal
 from ottla.metadata.facts import METADATA_VERSION, Fact
 from ottla.metadata.image import ClusterImage
+from ottla.metadata.partition_change import ELIGIBLE_LEADERS
 from ottla.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -24,7 +27,7 @@ SUPPORTED: Mapping[str, tuple[int, int]] = {
     "kraft.version": (0, 0),
     "group.version": (0, 1),
     "transaction.version": (0, 2),
-    "eligible.leader.replicas.version": (0, 1),
+    ELIGIBLE_LEADERS: (0, 1),
 }
 
 UPGRADE = 1
@@ -43,9 +46,10 @@ def bootstrap() -> list[Fact]:
 
 
 def update(
-    request: UpdateFeaturesRequest, image: ClusterImage, node_id: int, version: int
+    request: UpdateFeaturesRequest, place: Place, node_id: int, version: int
 ) -> Decision[UpdateFeaturesResponse]:
     """UpdateFeatures: all levels or none."""
+    image = place.image
     facts: list[Fact] = []
     for wanted in request.feature_updates:
         refusal = _refusal(wanted, image, node_id, version)
@@ -53,6 +57,8 @@ def update(
             message = f"The update failed for all features since the following feature had an error: {refusal.message}"
             return Decision([], UpdateFeaturesResponse(error_code=refusal.error, error_message=message))
         if image.features.get(wanted.feature, 0) != wanted.max_version_level:
+            if wanted.feature == ELIGIBLE_LEADERS:
+                facts += eligible.after_level(wanted.max_version_level, image, place.values)
             facts.append(FeatureLevelRecord(name=wanted.feature, feature_level=wanted.max_version_level))
     results = [
         UpdatableFeatureResult(feature=wanted.feature, error_message="NONE") for wanted in request.feature_updates

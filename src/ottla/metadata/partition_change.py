@@ -13,6 +13,8 @@ from ottla.metadata.delta import UNCHANGED_LEADER
 from ottla.metadata.image import NO_LEADER, PartitionImage
 from ottla.wire.stored.metadata import PartitionChangeRecord
 
+MIN_IN_SYNC = "min.insync.replicas"
+ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 RECOVERED = 0
 RECOVERING = 1
 
@@ -63,6 +65,9 @@ class PartitionChange:
         elif leader in self._eligible:
             self.in_sync = (leader,)
             self._eligible = self._still_eligible()
+        elif leader != NO_LEADER and before.leader == NO_LEADER:
+            # Others that were in sync when the last leader went are so again when they have followed this one.
+            self.in_sync = [replica for replica in self.in_sync if replica == leader or self.may_lead(replica)]
         elif not self.in_sync and not self._rules.eligible:
             # Without eligible replicas the last in-sync ones keep that name: they alone have everything.
             self.in_sync = [replica for replica in before.in_sync if replica not in self.made_anew]

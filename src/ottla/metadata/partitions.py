@@ -9,11 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple, cast
 
 from ottla.base.settings.values import BrokerValues
-from ottla.metadata.configs import ELIGIBLE_LEADERS, MIN_IN_SYNC
 from ottla.metadata.decision import Place
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, ResourceType, TopicImage
-from ottla.metadata.partition_change import PartitionChange, Rules
+from ottla.metadata.partition_change import ELIGIBLE_LEADERS, MIN_IN_SYNC, PartitionChange, Rules
 from ottla.metadata.placement import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, directory_of
 from ottla.wire.stored.metadata import PartitionChangeRecord
 

@@ -11,9 +11,10 @@ from ottla.metadata import configs
 from ottla.metadata.decision import Place
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ConfigKey, ResourceType
+from ottla.metadata.partition_change import ELIGIBLE_LEADERS
 from ottla.wire.messages import alter_configs as full
 from ottla.wire.messages import incremental_alter_configs as incremental
-from ottla.wire.stored.metadata import ClearElrRecord, ConfigRecord, FeatureLevelRecord
+from ottla.wire.stored.metadata import ConfigRecord, FeatureLevelRecord
 from support.clusters import applied, with_topics
 
 TOPIC = (ResourceType.TOPIC, "orders")
@@ -29,7 +30,7 @@ Outcome = tuple[int, str | None]
 
 def start() -> ClusterImage:
     """A topic `orders` in a cluster with eligible leader replicas."""
-    return applied([FeatureLevelRecord(name=configs.ELIGIBLE_LEADERS, feature_level=1)], with_topics("orders"))
+    return applied([FeatureLevelRecord(name=ELIGIBLE_LEADERS, feature_level=1)], with_topics("orders"))
 
 
 def having(key: tuple[int, str], **values: str) -> ClusterImage:
@@ -303,18 +304,3 @@ def test_configs_of_one_broker_are_changed_by_way_of_that_broker(key: ConfigKey,
     refusal = configs.misdirected(key, 1)
 
     assert refusal == (None if reason is None else (ErrorCode.INVALID_REQUEST, reason))
-
-
-def test_another_least_number_of_in_sync_replicas_ends_who_was_eligible_by_the_old_one() -> None:
-    on = start()
-
-    def cleared(image: ClusterImage, key: ConfigKey, name: str, value: str) -> list[str]:
-        resource = incremental.AlterConfigsResource(key[0], key[1], [incremental.AlterableConfig(name, SET, value)])
-        request = incremental.IncrementalAlterConfigsRequest(resources=[resource])
-        facts = configs.alter_incrementally(request, place(image)).facts
-        return [fact.topic_name for fact in facts if isinstance(fact, ClearElrRecord)]
-
-    assert cleared(on, TOPIC, "min.insync.replicas", "3") == [TOPIC[1]]
-    assert cleared(on, BROKERS, "min.insync.replicas", "3") == [""]
-    assert cleared(on, TOPIC, "retention.ms", "3") == []
-    assert cleared(on._replace(features={}), TOPIC, "min.insync.replicas", "3") == []
