@@ -8,6 +8,7 @@ from typing import Any
 
 from ottla.net.connection import Connection, Deferred, Shared
 from ottla.net.gather import PageCache
+from ottla.net.hangups import Hangups
 from ottla.net.intake import Intake
 from ottla.net.vigil import Vigil
 
@@ -27,6 +28,7 @@ class Recorder:
         self.frames: list[bytes] = []
         self.closed_because: str | None = None
         self.places: list[Deferred] = []
+        self.unreadable_files: list[str] = []
         self.on_frame: Callable[[Connection, bytes], None] = lambda connection, body: connection.answer([frame(body)])
 
     def receive(self, connection: Connection, view: memoryview) -> None:
@@ -38,9 +40,16 @@ class Recorder:
     def closed(self, connection: Connection, reason: str) -> None:
         self.closed_because = reason
 
-    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        work()
-        asyncio.get_running_loop().call_soon(done)
+    def in_thread(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        problem: BaseException | None = None
+        try:
+            work()
+        except Exception as raised:
+            problem = raised
+        asyncio.get_running_loop().call_soon(done, problem)
+
+    def unreadable(self, path: str, problem: BaseException) -> None:
+        self.unreadable_files.append(path)
 
 
 class Client:
@@ -55,11 +64,15 @@ class Client:
         self.socket.setblocking(False)
         self.loop = asyncio.get_running_loop()
         self.intake = Intake(1 << 30)
-        shared = Shared(self.loop, self.intake, cache or PageCache(), Vigil(self.loop), now or self.loop.time)
+        self.hangups = Hangups(self.loop)
+        shared = Shared(
+            self.loop, self.intake, cache or PageCache(), Vigil(self.loop), self.hangups, now or self.loop.time
+        )
         self.connection = Connection(ours, "test", "PLAINTEXT", shared, self.service)
 
     def close(self) -> None:
         self.connection.drop("")
+        self.hangups.close()
         self.socket.close()
 
     async def send(self, data: bytes) -> None:

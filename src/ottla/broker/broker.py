@@ -85,6 +85,7 @@ class Broker:
         self.take_dynamic_values(self.image)
         self.partitions = PartitionTable()
         self.waiting = WaitingRoom(self.loop)
+        self.fetch_max_bytes = self.values.integer("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(
             self.values.integer("max.incremental.fetch.session.cache.slots"),
             lambda: int.from_bytes(self.world.random.identity()[:4]) >> 1 or 1,
@@ -144,10 +145,12 @@ class Broker:
 
     # --- threads ---
 
-    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        """Run `work` in an I/O thread, then `done` on the loop."""
+    def in_thread(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Run `work` in an I/O thread, then `done` on the loop with what went wrong."""
         future = self.threads.submit(work)
-        future.add_done_callback(lambda _: self.loop.call_soon_threadsafe(done))
+        future.add_done_callback(
+            lambda ended: self.loop.call_soon_threadsafe(done, None if ended.cancelled() else ended.exception())
+        )
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
         return await self.loop.run_in_executor(self.threads, work)

@@ -1,7 +1,8 @@
 """Waiting until records are committed: until every replica that counts has them.
 
 Owns: the wait of one answer for several partitions, and its deadline. Never knows: what is answered. Invariants:
-`done` is called exactly once; where nothing has to be waited for, at once and without a timer.
+`done` is called exactly once, unless the wait is forgotten; where nothing has to be waited for, at once and without a
+timer.
 """
 
 from asyncio import AbstractEventLoop, TimerHandle
@@ -52,6 +53,12 @@ class Commit:
             partition.forget_commit(self._told)
             self._errors.setdefault(partition, ErrorCode.REQUEST_TIMED_OUT)
         self._finish()
+
+    def forget(self) -> None:
+        """Nobody is there any more to hear of it."""
+        self._timer.cancel()
+        for partition in self._missing:
+            partition.forget_commit(self._told)
 
     def _finish(self) -> None:
         done, self._done = self._done, None

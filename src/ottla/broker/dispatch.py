@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from ottla.base.settings.values import BrokerValues
 from ottla.broker.apis import SERVED
 from ottla.broker.handlers import fetch, produce
+from ottla.log.files import StorageFailure
 from ottla.net.connection import Connection
 from ottla.net.dispatch import Dispatcher, Handler, Limits, logger
 from ottla.wire.apis import FETCH, HEAD, PRODUCE, Api, hot_body
@@ -60,6 +61,11 @@ class BrokerDispatcher(Dispatcher):
         except Exception:
             logger.exception("a request of %s failed", connection.peer)
             connection.drop("an internal error")
+
+    def unreadable(self, path: str, problem: BaseException) -> None:
+        super().unreadable(path, problem)
+        if isinstance(problem, OSError):
+            self._broker.storage_failed(StorageFailure.of(path, problem))
 
 
 def slow_seconds(values: BrokerValues) -> float:

@@ -94,7 +94,9 @@ class LogWork:
             return
         creation = self._begin(tasks)
 
-        def made() -> None:
+        def made(problem: BaseException | None) -> None:
+            if problem is not None:  # creation keeps the failures of disks to itself
+                logger.error("making logs failed", exc_info=problem)
             self._finish(creation, tasks)
             self._done()
 

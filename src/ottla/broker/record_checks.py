@@ -20,9 +20,10 @@ OnChecked: TypeAlias = Callable[[Sequence[Verdict]], None]
 
 
 class RecordChecks:
-    """See the module. `in_thread` runs its first argument in a thread, then its second on the loop."""
+    """See the module. `in_thread` runs its first argument in a thread, then its second on the loop with what went
+    wrong."""
 
-    def __init__(self, in_thread: Callable[[Callable[[], None], Callable[[], None]], Any]) -> None:
+    def __init__(self, in_thread: Callable[[Callable[[], None], Callable[[BaseException | None], None]], Any]) -> None:
         self._in_thread = in_thread
         self._waiting: deque[tuple[Work, OnChecked]] = deque()
         self._busy = False
@@ -41,12 +42,11 @@ class RecordChecks:
         verdicts: list[Verdict] = []
 
         def check() -> None:
-            try:
-                verdicts.extend([each() for each in work])
-            except Exception:
-                logger.exception("records could not be checked")
+            verdicts.extend([each() for each in work])
 
-        def checked() -> None:
+        def checked(problem: BaseException | None) -> None:
+            if problem is not None:
+                logger.error("records could not be checked", exc_info=problem)
             try:
                 done(verdicts)
             finally:

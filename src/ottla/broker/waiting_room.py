@@ -1,12 +1,21 @@
 """Where requests wait that cannot be answered yet: one mechanism for all of them.
 
-Owns: who waits under which keys, and until when. Never knows: what they wait for. Invariant: a wait leaves once, by
-completing or by its deadline, and nothing of it stays behind.
+Owns: who waits under which keys, and until when. Never knows: what they wait for. Invariants: a wait leaves once, by
+completing, by its deadline or because nobody is there to hear of it, and nothing of it stays behind; one that fails
+fails alone, and neither those who wait with it nor who woke it notice; waking very many takes turns with other work.
 """
 
+import logging
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Hashable, Iterable
 from typing import Protocol
+
+logger = logging.getLogger("ottla.broker")
+
+MOST_SECONDS = 300.0
+"""However long a client would wait: it is answered then, and asks again."""
+AT_ONCE = 200
+"""Waits that are woken before other requests get their turn: each takes some ten microseconds."""
 
 
 class Wait(Protocol):
@@ -20,6 +29,10 @@ class Wait(Protocol):
         """The deadline came: answer with what there is."""
         ...
 
+    def failed(self) -> None:
+        """It could not be looked after, and has left: let the client know."""
+        ...
+
 
 class WaitingRoom:
     """Everything that waits in this broker."""
@@ -28,6 +41,8 @@ class WaitingRoom:
         self._loop = loop
         self._under: dict[Hashable, dict[Wait, None]] = {}
         self._parked: dict[Wait, tuple[tuple[Hashable, ...], TimerHandle]] = {}
+        self._waking: dict[Hashable, bool] = {}
+        """Keys whose waits are being woken a portion at a time, and whether something has happened since."""
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -45,16 +60,42 @@ class WaitingRoom:
             if waits is None:
                 waits = under[key] = {}
             waits[wait] = None
-        self._parked[wait] = (kept, self._loop.call_later(seconds, self._expire, wait))
+        self._parked[wait] = (kept, self._loop.call_later(min(seconds, MOST_SECONDS), self._expire, wait))
 
     def nudge(self, key: Hashable) -> None:
         """Something happened under this key."""
         waits = self._under.get(key)
         if waits is None:
             return
-        for wait in tuple(waits):
-            if wait in self._parked and wait.nudged(key):
-                self.leave(wait)
+        if len(waits) <= AT_ONCE:
+            self._wake(key, tuple(waits))
+        elif key in self._waking:
+            self._waking[key] = True
+        else:
+            self._waking[key] = False
+            self._wake_some(key, tuple(waits), 0)
+
+    def _wake(self, key: Hashable, waits: tuple[Wait, ...]) -> None:
+        parked = self._parked
+        for wait in waits:
+            if wait in parked:
+                try:
+                    if wait.nudged(key):
+                        self.leave(wait)
+                except Exception:
+                    self._fail(wait)
+
+    def _wake_some(self, key: Hashable, waits: tuple[Wait, ...], start: int) -> None:
+        self._wake(key, waits[start : start + AT_ONCE])
+        if start + AT_ONCE < len(waits):
+            self._loop.call_soon(self._wake_some, key, waits, start + AT_ONCE)
+        elif self._waking.pop(key):
+            self.nudge(key)
+
+    def _fail(self, wait: Wait) -> None:
+        logger.exception("a request that waited failed")
+        self.leave(wait)
+        wait.failed()
 
     def leave(self, wait: Wait) -> None:
         """Forget it, unanswered or not; no error when it has left."""
@@ -73,4 +114,7 @@ class WaitingRoom:
     def _expire(self, wait: Wait) -> None:
         if wait in self._parked:
             self.leave(wait)
-            wait.expired()
+            try:
+                wait.expired()
+            except Exception:
+                self._fail(wait)

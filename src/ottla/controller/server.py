@@ -106,9 +106,11 @@ class ControllerServer:
         self.lost_brokers = LostBrokers(controller, links, self.clock, listener)
         controller.when_leading(self.lost_brokers.look_at_all)
 
-    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+    def in_thread(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         future = self._threads.submit(work)
-        future.add_done_callback(lambda _: self.loop.call_soon_threadsafe(done))
+        future.add_done_callback(
+            lambda ended: self.loop.call_soon_threadsafe(done, None if ended.cancelled() else ended.exception())
+        )
 
     async def stop(self) -> None:
         self.lost_brokers.stop()

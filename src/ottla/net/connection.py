@@ -8,6 +8,7 @@ No task and no future per request: the loop calls `_readable`, stage one of each
 answered leaves in one system call when the bytes that arrived together are used up.
 """
 
+import errno
 import socket
 from asyncio import AbstractEventLoop
 from collections import deque
@@ -16,7 +17,8 @@ from struct import Struct
 from typing import Any, NamedTuple, Protocol
 
 from ottla.log.segment import FileRange
-from ottla.net.gather import PageCache, Part, Progress, transmit, warm
+from ottla.net.gather import PageCache, Part, Progress, RangeGone, transmit, warm
+from ottla.net.hangups import Hangups
 from ottla.net.intake import SHARED_SIZE, Buffer, Intake
 from ottla.net.request_times import Watch
 from ottla.net.vigil import Vigil
@@ -28,6 +30,8 @@ MOST_UNSENT = 256
 """Parts of replies that may wait for the client to read."""
 MOST_UNSENT_BYTES = 1024 * 1024
 """Bytes of such parts after which no further request is taken."""
+TURN_SECONDS = 0.004
+"""How long one client's requests that came together may be worked on before others get their turn."""
 
 
 class Service(Protocol):
@@ -41,8 +45,12 @@ class Service(Protocol):
 
     def closed(self, connection: "Connection", reason: str) -> None: ...
 
-    def in_thread(self, work: Any, done: Any) -> None:
-        """Run `work()` in an I/O thread, then `done()` on the loop."""
+    def in_thread(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Run `work` in an I/O thread, then `done` on the loop with what went wrong."""
+        ...
+
+    def unreadable(self, path: str, problem: BaseException) -> None:
+        """Records that were to be sent cannot be read from their file."""
         ...
 
 
@@ -53,6 +61,7 @@ class Shared(NamedTuple):
     intake: Intake
     cache: PageCache
     vigil: Vigil
+    hangups: Hangups
     now: Callable[[], float]
     """Finer than the loop's own time, which some loops count in milliseconds."""
 
@@ -60,7 +69,7 @@ class Shared(NamedTuple):
 class Deferred:
     """The place of a reply that comes later."""
 
-    __slots__ = ("_connection", "alone", "parts", "patience", "watch")
+    __slots__ = ("_connection", "abandoned", "alone", "parts", "patience", "watch")
 
     def __init__(self, connection: "Connection", alone: bool = False) -> None:
         self._connection = connection
@@ -70,6 +79,18 @@ class Deferred:
         """How many seconds the client asked to wait: so much longer may the answer take without being slow."""
         self.watch: Watch | None = None
         """Who measures the request."""
+        self.abandoned: Callable[[], None] | None = None
+        """Called when the client has gone before its answer came: whoever waits for it need not wait any longer."""
+
+    def share(self) -> None:
+        """Take further requests while this one waits, unless others wait before it."""
+        if self.alone and self._connection.waiting == 1:
+            self.alone = False
+            self._connection._shared_again()
+
+    def fail(self, reason: str) -> None:
+        """There will be no reply: the client notices by the end of its connection."""
+        self._connection.drop(reason)
 
     def complete(self, parts: list[Part]) -> None:
         """Fill the place; `[]` means that no reply is due after all."""
@@ -90,6 +111,7 @@ class Connection:
         "_filled",
         "_frame",
         "_frame_size",
+        "_hangups",
         "_intake",
         "_loop",
         "_now",
@@ -105,6 +127,7 @@ class Connection:
         "client_id",
         "deferred",
         "listener",
+        "moved_at",
         "open",
         "peer",
         "started",
@@ -122,14 +145,15 @@ class Connection:
         self._socket = accepted
         self.peer = peer
         self.listener = listener
-        self._loop, self._intake, self._cache, self._vigil, self._now = shared
+        self._loop, self._intake, self._cache, self._vigil, self._hangups, self._now = shared
         self._service = service
         self.open = True
         self.state: Any = None  # what the broker remembers of this client
         self.client_id: str | None = None
         """What the client calls itself, from its first request on."""
-        self.active_at = self.started = self._now()
-        """When bytes last came, and when the work on the next request of theirs could begin."""
+        self.active_at = self.started = self.moved_at = self._now()
+        """When bytes last came, when the work on the next request of theirs could begin, and when bytes last left
+        after a wait."""
         self.deferred: Deferred | None = None
         """The place that the request being received was last given, if any."""
         self._rest = bytearray()
@@ -170,6 +194,16 @@ class Connection:
         """Requests that have not been answered."""
         return len(self._waiting)
 
+    @property
+    def last_moved(self) -> float:
+        """When bytes last came or left."""
+        return max(self.active_at, self.moved_at)
+
+    def _shared_again(self) -> None:
+        self._alone = False
+        if self.open and not self._corked:
+            self._balance()
+
     def _advance(self, completed: Deferred) -> None:
         waiting = self._waiting
         if completed.alone:
@@ -183,32 +217,49 @@ class Connection:
             self._flush()
             self._balance()
 
-    def _flush(self) -> None:
+    def _flush(self, warmed: bool = False) -> None:
         if self._writing or not self._out or not self.open:
             return
         try:
-            progress = transmit(self._socket, self._out, self._cache)
+            progress = transmit(self._socket, self._out, self._cache, warmed)
         except OSError as problem:
-            self.drop(problem.strerror or str(problem))
+            self._unsendable(problem)
             return
         if progress is Progress.DONE:
             return
         self._writing = True
         if progress is Progress.FILE_COLD:
             part = self._out[0]
-            self._service.in_thread(lambda: warm(part), self._continue)
+            self._service.in_thread(lambda: warm(part), lambda problem: self._warmed(part, problem))
         else:
             self._loop.add_writer(self._socket.fileno(), self._writable)
+
+    def _unsendable(self, problem: OSError) -> None:
+        part = self._out[0] if self._out else None
+        if problem.errno == errno.EIO and type(part) is FileRange and not isinstance(problem, RangeGone):
+            self._service.unreadable(part.file.path, problem)
+        self.drop(problem.strerror or str(problem))
 
     def _writable(self) -> None:
         self._loop.remove_writer(self._socket.fileno())
         self._continue()
 
-    def _continue(self) -> None:
+    def _warmed(self, part: FileRange, problem: BaseException | None) -> None:
+        """The next window of a range was read, or could not be."""
+        if problem is None:
+            # It is sent without another look: where the kernel lets such pages go at once, looking would never end.
+            self._continue(warmed=True)
+            return
+        if part.file.fileno() >= 0:  # else it was removed meanwhile, and nothing is wrong with the disk
+            self._service.unreadable(part.file.path, problem)
+        self.drop(f"its records cannot be read: {problem}")
+
+    def _continue(self, warmed: bool = False) -> None:
         if not self.open:
             return
+        self.moved_at = self._now()
         self._writing = False
-        self._flush()
+        self._flush(warmed)
         self._balance()
 
     # --- requests ---
@@ -219,13 +270,26 @@ class Connection:
         if crowded and self._reading:
             self._reading = False
             self._loop.remove_reader(self._socket.fileno())
+            if self._waiting:
+                self._hangups.watch(self._socket.fileno(), self._hung_up)
         elif not crowded and not self._reading and self.open:
             self._reading = True
+            self._hangups.forget(self._socket.fileno())
             self._loop.add_reader(self._socket.fileno(), self._readable)
-            if self._rest:
-                rest, self._rest = self._rest, bytearray()
-                self.started = self._now()
-                self._take(memoryview(rest))
+            self._take_rest()
+
+    def _take_rest(self) -> None:
+        """Go on with what was received and not yet handled."""
+        if self._rest and self._reading and self.open:
+            rest, self._rest = self._rest, bytearray()
+            self.started = self._now()
+            self._take(memoryview(rest))
+
+    def _hung_up(self) -> None:
+        """The client sends no more, and nothing is read from it. One that only waits for what may come is not there to
+        hear of it; one whose request is being worked on may still want its answer."""
+        if not self._out and all(place.abandoned is not None for place in self._waiting):
+            self.drop("")
 
     def _crowded(self) -> bool:
         return (
@@ -268,6 +332,7 @@ class Connection:
         end = len(data)
         receive = self._service.receive
         most = self._service.most_frame_bytes
+        until = self.started + TURN_SECONDS
         self._corked = True
         while end - position >= 4:
             (size,) = _SIZE.unpack_from(data, position)
@@ -280,6 +345,9 @@ class Connection:
             if len(self._out) >= MOST_UNSENT:
                 self._flush()
             if self._crowded() or not self.open:
+                break
+            if self.started > until:
+                self._loop.call_soon(self._take_rest)
                 break
             receive(self, data[position + 4 : after])
             if not self.open:
@@ -342,11 +410,16 @@ class Connection:
         descriptor = self._socket.fileno()
         if self._reading:
             self._loop.remove_reader(descriptor)
+        else:
+            self._hangups.forget(descriptor)
         self._loop.remove_writer(descriptor)
         self._socket.close()
         self._intake.release(self)
         self._frame = None
         self._rest = bytearray()
         self._out.clear()
-        self._waiting.clear()
+        waiting, self._waiting = self._waiting, deque()
         self._service.closed(self, reason)
+        for place in waiting:
+            if place.parts is None and place.abandoned is not None:
+                place.abandoned()

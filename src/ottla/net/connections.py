@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ottla.net.connection import Connection, Service, Shared
 from ottla.net.gather import PageCache
+from ottla.net.hangups import Hangups
 from ottla.net.intake import Intake
 from ottla.net.vigil import Vigil
 
@@ -22,6 +23,7 @@ class ConnectionLimits(NamedTuple):
     most: int
     most_per_address: int
     idle_seconds: float
+    """Without a limit where it is negative."""
     unfinished_bytes: int
     """What all unfinished requests together may hold in memory."""
 
@@ -32,7 +34,7 @@ class Connections:
     def __init__(self, loop: AbstractEventLoop, limits: ConnectionLimits, now: Callable[[], float]) -> None:
         self._now = now
         self.limits = limits
-        self._shared = Shared(loop, Intake(limits.unfinished_bytes), PageCache(), Vigil(loop), now)
+        self._shared = Shared(loop, Intake(limits.unfinished_bytes), PageCache(), Vigil(loop), Hangups(loop), now)
         self.accepted: dict[str, int] = {}
         """How many came so far, by listener."""
         self._all: dict[Connection, None] = {}  # in the order of their coming
@@ -67,12 +69,16 @@ class Connections:
             logger.info("closed the connection from %s: %s", connection.peer, reason)
 
     def drop_idle(self) -> None:
-        """Close connections that asked nothing for too long; those that wait for an answer are not idle."""
+        """Close connections on which no byte came or left for too long, as Kafka does, also of those that wait for an
+        answer."""
+        if self.limits.idle_seconds < 0:
+            return
         oldest = self._now() - self.limits.idle_seconds
         for connection in tuple(self._all):
-            if connection.active_at < oldest and not connection.waiting:
+            if connection.last_moved < oldest:
                 connection.drop("idle for too long")
 
     def close(self) -> None:
         for connection in tuple(self._all):
             connection.drop("")
+        self._shared.hangups.close()

@@ -68,8 +68,8 @@ class Host(Protocol):
     @property
     def connections(self) -> Connections: ...
 
-    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        """Run `work` in an I/O thread, then `done` on the loop."""
+    def in_thread(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Run `work` in an I/O thread, then `done` on the loop with what went wrong."""
         ...
 
 
@@ -114,8 +114,11 @@ class Dispatcher:
     def closed(self, connection: Connection, reason: str) -> None:
         self._host.connections.closed(connection, reason)
 
-    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+    def in_thread(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         self._host.in_thread(work, done)
+
+    def unreadable(self, path: str, problem: BaseException) -> None:
+        logger.error("%s cannot be read: %s", path, problem)
 
     def _receive(self, connection: Connection, frame: memoryview) -> None:
         head = read_head(frame)

@@ -78,8 +78,8 @@ def warm(part: FileRange) -> None:
     part.file.read_at(part.position, min(part.length, WINDOW))
 
 
-def transmit(connection: socket.socket, queue: PartQueue, cache: PageCache) -> Progress:
-    """Send as much of the queue as the socket takes now."""
+def transmit(connection: socket.socket, queue: PartQueue, cache: PageCache, warmed: bool = False) -> Progress:
+    """Send as much of the queue as the socket takes now; `warmed` when the range at its head has just been read."""
     budget = TURN
     try:
         if len(queue) == 1 and type(queue[0]) is bytearray and len(queue[0]) <= WINDOW:
@@ -95,8 +95,9 @@ def transmit(connection: socket.socket, queue: PartQueue, cache: PageCache) -> P
                 return Progress.TURN_OVER
             head = queue[0]
             if type(head) is FileRange:
-                if not cache.holds_range(head):
+                if not warmed and not cache.holds_range(head):
                     return Progress.FILE_COLD
+                warmed = False
                 budget -= _send_range(connection, queue, head)
             else:
                 sent, whole = _send_bytes(connection, queue, cache)

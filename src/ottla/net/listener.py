@@ -53,6 +53,8 @@ class Listener:
                 return
             client.setblocking(False)
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # A peer whose machine went away without a word is noticed in the end, also where no idle limit is set.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             accepted(client, str(address[0]))
 
     def _pause(self, listening: socket.socket, accepted: Accepted, problem: OSError) -> None:

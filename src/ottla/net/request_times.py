@@ -131,7 +131,7 @@ class RequestMeter:
     def finished(self, place: "Deferred", connection: "Connection", watch: Watch) -> None:
         """The answer to a request that waited is there."""
         _, times, arrived, started, worked = watch
-        now = self._now()
+        now = connection.moved_at = self._now()
         total = now - arrived
         times.add(total)
         if started > arrived:

@@ -184,6 +184,8 @@ class SimLoop(asyncio.BaseEventLoop):
 
     virtual = True
     """Nothing here can be gained by staying awake."""
+    simulated_sockets = True
+    """Descriptors here are the simulation's, not the kernel's."""
 
     def __init__(self, scheduler: Scheduler, name: str, rate: float = 1.0) -> None:
         super().__init__()

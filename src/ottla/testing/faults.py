@@ -143,8 +143,11 @@ class FaultyService:
     def closed(self, connection: Connection, reason: str) -> None:
         self._real.closed(connection, reason)
 
-    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> Any:
+    def in_thread(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> Any:
         return self._real.in_thread(work, done)
+
+    def unreadable(self, path: str, problem: BaseException) -> None:
+        self._real.unreadable(path, problem)
 
 
 def api_key(name: str) -> int:

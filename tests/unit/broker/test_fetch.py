@@ -1,9 +1,10 @@
 """Fetch on real logs: long polls that wait for enough bytes, and fetches of very many partitions."""
 
 import asyncio
+import errno
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -13,7 +14,8 @@ from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.handlers import fetch
 from ottla.broker.partitions import Partition, PartitionTable
 from ottla.broker.waiting_room import WaitingRoom
-from ottla.log.files import World
+from ottla.log.files import StorageFailure, World
+from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore, NewLog
 from ottla.net.request_times import RequestMeter
@@ -23,6 +25,7 @@ from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
 from ottla.wire.codec import decode, encode
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from support.loop_time import LoopTime
 
 VERSION = 11
 TOPIC_ID = bytes(range(16))
@@ -32,8 +35,17 @@ class Place:
     def __init__(self, client: "Client") -> None:
         self._client = client
 
+    abandoned: Any = None
+
     def complete(self, parts: list[Any]) -> None:
+        self._client.waiting -= 1
         self._client.answer(parts)
+
+    def share(self) -> None:
+        pass
+
+    def fail(self, reason: str) -> None:
+        self._client.dropped = reason
 
 
 class Client:
@@ -44,6 +56,10 @@ class Client:
     def __init__(self) -> None:
         self.answers: list[FetchResponse] = []
         self.answered = asyncio.Event()
+        self.waiting = 0
+        self.alone = False
+        self.dropped: str | None = None
+        self.places: list[Place] = []
 
     def answer(self, parts: list[Any]) -> None:
         data = b"".join(
@@ -53,7 +69,10 @@ class Client:
         self.answered.set()
 
     def defer(self, alone: bool = False) -> Place:
-        return Place(self)
+        self.waiting += 1
+        self.alone = alone
+        self.places.append(Place(self))
+        return self.places[-1]
 
 
 class Story:
@@ -68,9 +87,12 @@ class Story:
             waiting=WaitingRoom(loop),
             fetch_sessions=FetchSessions(10, iter(range(1, 100)).__next__, loop.time),
             loop=loop,
+            fetch_max_bytes=1 << 30,
             dispatcher=SimpleNamespace(meter=RequestMeter(loop.time, loop, 1.0)),
         )
         self.client = Client()
+        self.storage_failures: list[StorageFailure] = []
+        self.broker.storage_failed = self.storage_failures.append
 
     def topic(self, partitions: int) -> None:
         names = [TopicPartition("topic", number) for number in range(partitions)]
@@ -183,6 +205,96 @@ async def test_the_byte_limit_holds_over_all_partitions(story: Story) -> None:
     found = story.found()
     assert sum(found.values()) <= 2500
     assert found[0] > 1000
+
+
+async def test_the_brokers_own_limit_holds_whatever_the_client_allows(story: Story) -> None:
+    story.broker.fetch_max_bytes = 2500
+    story.topic(5)
+    for number in range(5):
+        story.append(number, b"x" * 1000)
+    story.fetch(5, max_bytes=2**31 - 1)
+    assert sum(story.found().values()) <= 2500
+
+
+async def test_a_fetch_that_wants_more_than_it_may_get_does_not_wait_for_it(story: Story) -> None:
+    story.topic(2)
+    for number in range(2):
+        story.append(number, b"x" * 1000)
+    story.fetch(2, max_bytes=500, min_bytes=50_000)
+    assert sum(story.found().values()) > 0
+
+
+async def test_the_largest_limits_leave_room_for_what_goes_around_the_records(story: Story) -> None:
+    story.broker.fetch_max_bytes = 2**31 - 1
+    story.topic(1)
+    story.append(0, b"x")
+    story.fetch(1, max_bytes=2**31 - 1, min_bytes=2**31 - 1)
+    (wait,) = story.broker.waiting._parked
+    assert wait._most + 2**26 < 2**31
+
+
+async def test_a_fetch_whose_client_left_waits_no_longer(story: Story) -> None:
+    story.topic(2)
+    story.fetch(2)
+    (place,) = story.client.places
+    place.abandoned()
+    assert len(story.broker.waiting) == 0
+    story.append(1, b"value")
+    assert story.client.answers == []
+
+
+async def test_behind_a_fetch_that_waits_one_more_is_taken_and_no_further_one(story: Story) -> None:
+    story.topic(1)
+    story.fetch(1)
+    assert not story.client.alone, "its client may send other requests meanwhile"
+    story.fetch(1)
+    assert story.client.alone
+
+
+def broken(*_: object) -> NoReturn:
+    raise RuntimeError("a bug")
+
+
+async def test_a_reader_that_cannot_be_served_hears_of_it_and_the_writer_does_not(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.topic(1)
+    story.fetch(1, isolation_level=1)
+    failure = StorageFailure("/data/topic-0/0.txnindex", errno.EMFILE, "Too many open files")
+
+    def fail(log: PartitionLog, start: int, stop: int) -> NoReturn:
+        raise failure
+
+    monkeypatch.setattr(PartitionLog, "aborted_transactions", fail)
+    story.append(0, b"value")
+    (answer,) = story.client.answers
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert story.storage_failures == [failure]
+
+
+async def test_a_fetch_that_breaks_at_its_deadline_ends_its_own_connection(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = LoopTime(monkeypatch)
+    story.topic(1)
+    story.fetch(1)
+    monkeypatch.setattr(fetch.Fetch, "_complete", broken)
+    time.forward(61)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert story.client.dropped == "its fetch failed"
+    assert len(story.broker.waiting) == 0
+
+
+async def test_a_fetch_of_very_many_partitions_that_breaks_ends_its_own_connection(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.topic(35)
+    monkeypatch.setattr(fetch.Fetch, "_complete", broken)
+    story.fetch(35, max_wait_ms=0)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert story.client.dropped == "its fetch failed"
 
 
 async def test_a_fetch_of_very_many_partitions_lets_others_have_their_turn(story: Story) -> None:

@@ -16,15 +16,19 @@ class Threads:
     """Runs work when the test says so."""
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        self.waiting: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
 
-    def __call__(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+    def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         self.waiting.append((work, done))
 
     def run_one(self) -> None:
         work, done = self.waiting.pop(0)
-        work()
-        done()
+        problem: BaseException | None = None
+        try:
+            work()
+        except Exception as raised:
+            problem = raised
+        done(problem)
 
 
 def test_verdicts_come_in_order_and_one_request_after_the_other() -> None:
@@ -67,7 +71,7 @@ def test_an_answer_that_cannot_be_given_does_not_stop_the_others() -> None:
     work, done = threads.waiting.pop(0)
     work()
     try:
-        done()
+        done(None)
     except RuntimeError:
         threads.run_one()
     assert found == [[SECOND]]

@@ -1,9 +1,11 @@
 """A connection hands frames over whole, keeps replies in order, and stops reading from a client that does not."""
 
 import asyncio
+import errno
+import os
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,9 +14,11 @@ import pytest
 from ottla.log.segment import FileRange
 from ottla.net import connection as connection_module
 from ottla.net.connection import Connection, Deferred
+from ottla.net.connections import ConnectionLimits, Connections
+from ottla.net.gather import PageCache
 from ottla.net.intake import SHARED_SIZE
-from ottla.runtime.disk import RealDisk
-from support.connections import Client, frame
+from ottla.runtime.disk import RealDisk, RealFile
+from support.connections import Client, Recorder, frame
 
 
 @pytest.fixture
@@ -168,3 +172,210 @@ async def test_a_client_that_leaves_is_noticed(client: Client) -> None:
     client.socket.close()
     await client.until(lambda: client.service.closed_because is not None)
     assert client.service.closed_because == ""
+
+
+class NeverCached(PageCache):
+    """Pages go again as soon as they were read: the system is short of memory."""
+
+    def holds_range(self, part: FileRange) -> bool:
+        return False
+
+
+class BadSector(RealFile):
+    """A file whose records cannot be read."""
+
+    def read_at(self, position: int, length: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error", self.path)
+
+
+async def test_records_whose_pages_never_stay_in_memory_are_sent_all_the_same(tmp_path: Path) -> None:
+    client = Client(cache=NeverCached())
+    path = tmp_path / "file"
+    content = bytes(range(256)) * 20_000
+    path.write_bytes(content)
+    file = RealDisk().open(str(path))
+    client.service.on_frame = lambda connection, body: connection.answer([b"head", FileRange(file, 0, len(content))])
+    await client.send(frame(b"go"))
+    assert await client.receive(4 + len(content)) == b"head" + content
+    client.close()
+    file.close()
+
+
+async def test_records_that_cannot_be_read_end_the_connection_and_are_told_of(tmp_path: Path) -> None:
+    client = Client(cache=NeverCached())
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 100_000)
+    file = BadSector(str(path), os.open(path, os.O_RDONLY))
+    client.service.on_frame = lambda connection, body: connection.answer([FileRange(file, 0, 100_000)])
+    await client.send(frame(b"go"))
+    await client.until(lambda: client.service.closed_because is not None)
+    assert client.service.unreadable_files == [str(path)]
+    client.close()
+    file.close()
+
+
+async def test_records_that_were_removed_before_they_could_be_read_say_nothing_about_the_disk(tmp_path: Path) -> None:
+    client = Client(cache=NeverCached())
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 100_000)
+    file = RealDisk().open(str(path))
+    client.service.on_frame = lambda connection, body: connection.answer([FileRange(file, 0, 100_000)])
+    file.close()
+    await client.send(frame(b"go"))
+    await client.until(lambda: client.service.closed_because is not None)
+    assert client.service.unreadable_files == []
+    client.close()
+
+
+async def test_whoever_waits_for_an_answer_hears_that_its_client_left(client: Client) -> None:
+    left: list[bytes] = []
+
+    def wait(connection: Connection, body: bytes) -> None:
+        connection.defer().abandoned = lambda: left.append(body)
+
+    client.service.on_frame = wait
+    await client.send(frame(b"one") + frame(b"two"))
+    await client.until(lambda: len(client.service.frames) == 2)
+    client.socket.close()
+    await client.until(lambda: client.service.closed_because is not None)
+    assert left == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("behind", [0, 50], ids=["nothing unread", "requests unread"])
+async def test_a_client_that_leaves_while_it_is_not_read_from_is_noticed(client: Client, behind: int) -> None:
+    def wait(connection: Connection, body: bytes) -> None:
+        connection.defer().abandoned = lambda: None
+
+    client.service.on_frame = wait
+    most = connection_module.MOST_WAITING
+    await client.send(frame(b"poll") * most)
+    await client.until(lambda: len(client.service.frames) == most)
+    await client.send(frame(b"poll") * behind)
+    client.socket.close()
+    await client.until(lambda: client.service.closed_because is not None)
+
+
+async def test_a_client_that_only_says_it_sends_no_more_gets_the_answer_that_is_being_worked_on(
+    client: Client,
+) -> None:
+    client.service.on_frame = lambda connection, body: client.service.places.append(connection.defer(alone=True))
+    await client.send(frame(b"work"))
+    await client.until(lambda: len(client.service.places) == 1)
+    client.socket.shutdown(socket.SHUT_WR)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    client.service.places[0].complete([frame(b"done")])
+    assert await client.receive(8) == frame(b"done")
+
+
+async def test_a_request_that_waits_alone_lets_others_be_taken_when_it_says_so(client: Client) -> None:
+    client.service.on_frame = lambda connection, body: client.service.places.append(connection.defer(alone=True))
+    await client.send(frame(b"one") + frame(b"two") + frame(b"three"))
+    await client.until(lambda: len(client.service.places) == 1)
+    client.service.places[0].share()
+    await client.until(lambda: len(client.service.places) == 2)
+    client.service.places[1].share()  # but not behind one that waits
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(client.service.places) == 2
+
+
+async def test_requests_that_came_together_and_take_long_let_others_have_their_turn() -> None:
+    now = 0.0
+
+    def work(connection: Connection, body: bytes) -> None:
+        nonlocal now
+        now += connection_module.TURN_SECONDS * 0.6
+        connection.started = now
+        turns_seen.append(turns)
+        connection.answer([frame(body)])
+
+    client = Client(now=lambda: now)
+    turns = 0
+    turns_seen: list[int] = []
+    client.service.on_frame = work
+    await client.send(frame(b"long") * 10)
+    while len(turns_seen) < 10:
+        turns += 1
+        await asyncio.sleep(0)
+    assert len(set(turns_seen)) == 5, "two requests a turn"
+    assert await client.receive(80) == frame(b"long") * 10
+    client.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    deadline = asyncio.get_running_loop().time() + 60
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, "it did not come about"
+        await asyncio.sleep(0)
+
+
+class Crowd:
+    """The connections of a broker, with a clock that the test sets."""
+
+    def __init__(self, idle_seconds: float) -> None:
+        self.now = 0.0
+        self.service = Recorder()
+        self.connections = Connections(
+            asyncio.get_running_loop(), ConnectionLimits(100, 100, idle_seconds, 1 << 20), lambda: self.now
+        )
+        self.peer, ours = socket.socketpair()
+        ours.setblocking(False)
+        self.peer.setblocking(False)
+        self.connections.accept(ours, "peer", "PLAINTEXT", self.service)
+
+    def close(self) -> None:
+        self.connections.close()
+        self.peer.close()
+
+
+async def test_a_reader_that_takes_its_answer_slowly_is_not_idle() -> None:
+    crowd = Crowd(idle_seconds=10)
+    crowd.service.on_frame = lambda connection, body: connection.answer([b"x" * 5_000_000])
+    crowd.peer.send(frame(b"much"))
+    await until(lambda: len(crowd.service.frames) == 1)
+    received = 0
+    while received < 4_000_000:
+        crowd.now += 9
+        crowd.connections.drop_idle()
+        assert crowd.service.closed_because is None
+        before = received
+        with suppress(BlockingIOError):
+            while received - before < 1_000_000:
+                received += len(crowd.peer.recv(1 << 20))
+        for _ in range(20):
+            await asyncio.sleep(0)
+    crowd.close()
+
+
+async def test_a_client_that_takes_nothing_of_its_answer_is_idle() -> None:
+    crowd = Crowd(idle_seconds=10)
+    crowd.service.on_frame = lambda connection, body: connection.answer([b"x" * 5_000_000])
+    crowd.peer.send(frame(b"much"))
+    await until(lambda: len(crowd.service.frames) == 1)
+    crowd.now += 11
+    crowd.connections.drop_idle()
+    assert crowd.service.closed_because == "idle for too long"
+    crowd.close()
+
+
+async def test_a_client_that_waits_for_an_answer_longer_than_the_limit_is_idle() -> None:
+    crowd = Crowd(idle_seconds=10)
+    crowd.service.on_frame = lambda connection, body: crowd.service.places.append(connection.defer())
+    crowd.peer.send(frame(b"poll"))
+    await until(lambda: len(crowd.service.places) == 1)
+    crowd.now += 9
+    crowd.connections.drop_idle()
+    assert crowd.service.closed_because is None
+    crowd.now += 2
+    crowd.connections.drop_idle()
+    assert crowd.service.closed_because == "idle for too long"
+    crowd.close()
+
+
+async def test_a_negative_limit_lets_connections_be_idle_for_ever() -> None:
+    crowd = Crowd(idle_seconds=-0.001)
+    crowd.now += 1e9
+    crowd.connections.drop_idle()
+    assert crowd.service.closed_because is None
+    crowd.close()

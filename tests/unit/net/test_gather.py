@@ -44,7 +44,7 @@ class WarmingRecorder(Recorder):
         self.in_main_thread: list[bool] = []
         self._threads = ThreadPoolExecutor(1)
 
-    def in_thread(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+    def in_thread(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         loop = asyncio.get_running_loop()
         position = self.cache.asked[-1]
 
@@ -53,7 +53,7 @@ class WarmingRecorder(Recorder):
             self.in_main_thread.append(current_thread() is main_thread())
             work()
             self.cache.warmed.add(position)
-            loop.call_soon_threadsafe(done)
+            loop.call_soon_threadsafe(done, None)
 
         self._threads.submit(run)
 

@@ -65,6 +65,9 @@ class _Deletion:
         if not self.nudged(self.partition.starts):
             self._end(ErrorCode.REQUEST_TIMED_OUT, self.partition.low_watermark(self._broker))
 
+    def failed(self) -> None:
+        self._end(ErrorCode.UNKNOWN_SERVER_ERROR, -1)
+
     def _end(self, error: ErrorCode, low_watermark: int) -> None:
         self._result.error_code, self._result.low_watermark = error, low_watermark
         if not self.over.done():

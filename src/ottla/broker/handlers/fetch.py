@@ -6,6 +6,7 @@ leader or from the replica it names as the nearer one; followers read all there 
 how far they are.
 """
 
+import logging
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ from ottla.wire.fetch import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+logger = logging.getLogger("ottla.broker")
+
 HELD_BACK = -1
 """A limit of bytes that lets nothing pass, not even a first batch."""
 FIRST_ZSTD = 10
@@ -41,6 +44,10 @@ FIRST_RACK = 11
 FIRST_HINT = 16
 AT_ONCE = 500
 """Partitions of one fetch that are looked into before other requests get their turn."""
+NEWS_AT_ONCE = 5000
+"""Likewise where a session knows of them: most of its partitions have nothing new, which is quickly seen."""
+MOST_BYTES = 2**31 - 2**27
+"""What the records of an answer may have: with what goes around them the frame's size must fit 31 bits."""
 
 Results = list[tuple[str | bytes, FetchResult]]
 
@@ -55,14 +62,15 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
         connection.answer(_encoded(head, plan.error, 0, []))
         return request.replica_id >= 0
     fetch = Fetch(broker, request, head, plan, connection.listener)
-    if len(plan.wanted) > AT_ONCE and plan.full:
+    if len(plan.wanted) > (AT_ONCE if plan.full else NEWS_AT_ONCE):
         fetch.place = connection.defer(alone=True)
         fetch.place.patience = request.max_wait_ms / 1000
         fetch.read_some()
     elif fetch.read(0, len(plan.wanted)) or request.max_wait_ms <= 0:
         connection.answer(fetch.answer())
     else:
-        fetch.place = connection.defer()
+        # Behind one that waits, the next could not be answered before it: no more of them are taken than that.
+        fetch.place = connection.defer(alone=connection.waiting > 0)
         fetch.place.patience = request.max_wait_ms / 1000
         fetch.wait()
     return request.replica_id >= 0
@@ -78,7 +86,9 @@ class Fetch:
         "_follower",
         "_found",
         "_head",
+        "_least",
         "_listener",
+        "_most",
         "_plan",
         "_positions",
         "_request",
@@ -94,6 +104,10 @@ class Fetch:
         self._head = head
         self._plan = plan
         self._listener = listener
+        most = min(request.max_bytes, broker.fetch_max_bytes, MOST_BYTES)
+        self._most = most
+        self._least = request.min_bytes if request.min_bytes < most else most
+        """How many bytes are enough: never more than may be sent."""
         self._follower = request.replica_id >= 0
         self._session = plan.session if self._follower else None
         """A follower's: it knows which partitions to look into, and the fetch waits under it alone."""
@@ -117,7 +131,7 @@ class Fetch:
         arriving = follower and not again
         only_news = not self._plan.full
         results = self._results
-        most = self._request.max_bytes
+        most = self._most
         for position in range(start, stop):
             topic, wanted, tracked = self._plan.wanted[position]
             before = results[position]
@@ -156,11 +170,19 @@ class Fetch:
             elif result.high_watermark > wanted.high_watermark:
                 self._enough = True  # someone reads from this follower
             self._found += result.length
-        return self._enough or self._found >= self._request.min_bytes
+        return self._enough or self._found >= self._least
 
     def read_some(self, start: int = 0) -> None:
         """Look into very many partitions a portion at a time, then answer or wait."""
-        stop = min(start + AT_ONCE, len(self._results))
+        try:
+            self._read_portion(start)
+        except Exception:
+            logger.exception("a fetch of many partitions failed")
+            self.failed()
+
+    def _read_portion(self, start: int) -> None:
+        assert self.place is not None
+        stop = min(start + (AT_ONCE if self._plan.full else NEWS_AT_ONCE), len(self._results))
         enough = self.read(start, stop)
         if stop < len(self._results):
             self._broker.loop.call_soon(self.read_some, stop)
@@ -168,10 +190,17 @@ class Fetch:
             self._complete()
         else:
             self.wait()
+            self.place.share()
 
     def wait(self) -> None:
+        assert self.place is not None
+        self.place.abandoned = self._leave
         keys = self._positions if self._session is None else (self._session,)
         self._broker.waiting.park(self, keys, self._request.max_wait_ms / 1000)
+
+    def _leave(self) -> None:
+        """Nobody is there any more to be answered."""
+        self._broker.waiting.leave(self)
 
     def _look(self, partition: Partition, wanted: WantedPartition, limit: int, arriving: bool) -> FetchResult:
         error = partition.fence(wanted.leader_epoch)
@@ -211,17 +240,17 @@ class Fetch:
         stable = log.last_stable_offset
         upper = log.end_offset if self._follower else stable if committed else high_watermark
         found = None
+        aborted: list[tuple[int, int]] | None = [] if committed else None
         if diverging is None and limit != HELD_BACK:
             try:
                 found = log.read(wanted.offset, min(wanted.max_bytes, limit), upper, self._found == 0)
+                if committed and type(found) is FileRange:
+                    aborted = _aborted(log, wanted.offset, found, upper)
             except StorageFailure as failure:
                 self._broker.storage_failed(failure)
                 found = ErrorCode.KAFKA_STORAGE_ERROR
         if isinstance(found, ErrorCode):
             return FetchResult(wanted.partition, found, -1, -1, -1)
-        aborted = None
-        if committed:
-            aborted = [] if found is None else _aborted(log, wanted.offset, found, upper)
         if found is None:
             return FetchResult(
                 wanted.partition, 0, high_watermark, stable, log.start_offset, aborted=aborted, diverging=diverging
@@ -342,6 +371,10 @@ class Fetch:
             return False
         self._complete()
         return True
+
+    def failed(self) -> None:
+        assert self.place is not None
+        self.place.fail("its fetch failed")
 
     def expired(self) -> None:
         if self._session is not None:

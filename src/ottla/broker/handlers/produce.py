@@ -371,7 +371,8 @@ class _Later:
         self._written = uncommitted
         self._missing = bool(waiting) + bool(unflushed)
         if waiting:
-            Commit(self._broker.loop, waiting, self._committed, seconds)
+            commit = Commit(self._broker.loop, waiting, self._committed, seconds)
+            self._place.abandoned = commit.forget
         if unflushed:
             self._broker.flusher.when_flushed(unflushed, self._flushed)
         return True
