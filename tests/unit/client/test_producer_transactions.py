@@ -272,6 +272,28 @@ async def test_many_batches_behind_a_refused_one_all_end_and_the_abort_goes_thro
     assert [committed for _, committed in office.ended] == [False, True]
 
 
+@pytest.mark.parametrize("protocol", [FIRST, SECOND])
+async def test_a_producer_whose_id_was_forgotten_goes_on_after_the_abort(protocol: int) -> None:
+    """As after transactional.id.expiration.ms without a transaction."""
+    forgotten = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    office = (
+        Office(FIRST, add=[forgotten], end=[forgotten])
+        if protocol == FIRST
+        else Office(SECOND, [forgotten], end=[forgotten])
+    )
+    async with initialised(office) as producer:
+        with pytest.raises(TransactionFailed, match="INVALID_PRODUCER_ID_MAPPING"):
+            async with producer.transaction():
+                producer.send("t", b"late", partition=0)
+        async with producer.transaction():
+            producer.send("t", b"good", partition=0)
+        assert office.broker is not None
+        again = [each for each in office.broker.requests if isinstance(each, InitProducerIdRequest)][-1]
+    assert (again.producer_id, again.producer_epoch) == (50, 0)  # whoever has the id by now is not fenced by this one
+    assert office.log.logs[0] == [b"good"]
+    assert office.ended == [(1, True)]
+
+
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
 async def test_a_fenced_producer_says_so_from_then_on(code: ErrorCode) -> None:
     office = Office(SECOND, end=[code])

@@ -289,9 +289,9 @@ class Transactions:
 
     async def _end(self, deadline: float, *, committed: bool) -> None:
         if self._started:
-            await self._retried(lambda: self._ask_end(deadline, committed), deadline)
+            known = await self._retried(lambda: self._ask_end(deadline, committed), deadline)
             torn = any(queue.restart or queue.unresolved for queue in self._joined)
-            if torn and not self.implicit:
+            if not known or (torn and not self.implicit):
                 # the next epoch: whatever arrives late of this transaction is fenced
                 await self._ask_identity(deadline, self._sequences.identity)
         self._started = self._commit_sent = False
@@ -302,12 +302,16 @@ class Transactions:
         self.failure = None
         self.state = State.READY
 
-    async def _ask_end(self, deadline: float, committed: bool) -> None:
+    async def _ask_end(self, deadline: float, committed: bool) -> bool:
+        """False when there is nothing to abort, as the coordinator has forgotten the id: it was not used for long."""
         request = EndTxnRequest(self._transactional_id, *self._sequences.identity, committed)
         answer = await self._ask(request, EndTxnResponse, deadline, self._newest_of_protocol())
+        if not committed and answer.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            return False
         self._judge(answer.error_code, "the transaction")
         if self.implicit and answer.producer_id >= 0:
             self._sequences.identity = answer.producer_id, answer.producer_epoch
+        return True
 
     def _newest_of_protocol(self) -> int:
         return _LAST_BEFORE_SECOND_PROTOCOL + 1 if self.implicit else _LAST_BEFORE_SECOND_PROTOCOL
