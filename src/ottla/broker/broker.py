@@ -27,6 +27,7 @@ from ottla.broker.publisher import Publisher
 from ottla.broker.pullers import Pullers
 from ottla.broker.record_checks import RecordChecks
 from ottla.broker.throttles import Throttles
+from ottla.broker.topic_answers import TopicAnswers
 from ottla.broker.transaction_host import TransactionHost
 from ottla.broker.upkeep import Upkeep
 from ottla.broker.waiting_room import WaitingRoom
@@ -84,6 +85,7 @@ class Broker:
         self.image: ClusterImage = controller.image
         self.take_dynamic_values(self.image)
         self.partitions = PartitionTable()
+        self.topic_answers = TopicAnswers()
         self.waiting = WaitingRoom(self.loop)
         self.fetch_max_bytes = self.values.integer("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(

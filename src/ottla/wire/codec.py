@@ -30,7 +30,7 @@ from ottla.wire.primitives import (
     write_varint,
 )
 from ottla.wire.primitives import MalformedMessage as MalformedMessage
-from ottla.wire.schema import LATEST, Field, Message, Root
+from ottla.wire.schema import LATEST, Encoded, Field, Message, Root
 
 Writer = Callable[[bytearray, Any], None]
 Stepper = Callable[[bytearray, Any], Iterator[None]]
@@ -327,7 +327,8 @@ class _WriterSource(_Source):
             add(f"{indent}    for x in a:")
             if self.stepped and not isinstance(field.kind, str):
                 nested = self.name("g", stepper(field.kind, self.version, self.flexible))
-                add(f"{indent}        yield from {nested}({out}, x)")
+                add(f"{indent}        if type(x) is {self.name('e', Encoded)}: {out} += x.data")
+                add(f"{indent}        else: yield from {nested}({out}, x)")
                 add(f"{indent}        yield")
             else:
                 add(f"{indent}        {self.value(field, 'x', out)}")

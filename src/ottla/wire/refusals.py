@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from ottla.wire.schema import Message, Root
+from ottla.wire.schema import Encoded, Message, Root
 
 _Collect = Callable[[Iterable[Any], list[int]], None]
 _ENDING = "error_code"
@@ -51,7 +51,10 @@ def refusals_in_steps(message: Root, version: int) -> Generator[None, None, list
     found = [code for name in places.own if (code := getattr(message, name))]
     for part in places.parts:
         for each in part.of(message):
-            part.collect((each,), found)
+            if type(each) is Encoded:
+                found += each.errors
+            else:
+                part.collect((each,), found)
             yield
     return found
 

@@ -44,6 +44,17 @@ class Message:
         return f"{type(self).__name__}({shown})"
 
 
+class Encoded:
+    """Stands in an array of an answer for a struct whose bytes are known already, in the answer's own version; `errors`
+    are the error codes in it. Only what is written in steps may hold it."""
+
+    __slots__ = ("data", "errors")
+
+    def __init__(self, data: bytes, errors: list[int]) -> None:
+        self.data = data
+        self.errors = errors
+
+
 class Root(Message):
     """A message that stands by itself: it knows its key, its versions and from which on it is flexible."""
 

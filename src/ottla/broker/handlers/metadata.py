@@ -4,30 +4,34 @@ A topic is created when both the request and `auto.create.topics.enable` allow i
 then shows the topic, where Kafka answers with an error first and lets the client ask again.
 """
 
-import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import NO_TOPIC_ID
 from ottla.broker.handlers.describe_cluster import ALL_CLUSTER_OPERATIONS, NOT_ASKED
 from ottla.broker.handlers.describe_topic_partitions import ALL_TOPIC_OPERATIONS
-from ottla.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from ottla.broker.topic_answers import Variant, described
+from ottla.metadata.image import ClusterImage, TopicImage
 from ottla.metadata.names import topic_name_problem
-from ottla.net.dispatch import Context
+from ottla.net.dispatch import Context, in_steps
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
-    MetadataResponsePartition,
     MetadataResponseTopic,
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+    from collections.abc import Generator
 
-_STEP_PARTITIONS = 500
+    from ottla.broker.broker import Broker
+    from ottla.wire.schema import Encoded
+
+_FEW_PARTITIONS = 100
+"""So many are described for one answer; more are taken from what was written before."""
 FIRST_BY_ID = 12
 FALL_SECONDS = 0.4
 """How long an answer that would name a leader that has just fallen waits for its successor."""
@@ -42,24 +46,17 @@ async def handle(broker: "Broker", request: MetadataRequest, context: Context) -
         await _create_missing(broker, request, context)
         await _follow_a_fall(broker, request)
     image = broker.image
-    reachable = {each.id for each in image.brokers.values() if not each.fenced and context.listener in each.listeners}
-    topics: list[MetadataResponseTopic] = []
-    if everything:
-        work = 0
-        for topic in tuple(image.topics.values()):
-            topics.append(_described(topic, reachable))
-            work += len(topic.partitions)
-            if work > _STEP_PARTITIONS:
-                work = 0
-                await asyncio.sleep(0)
+    reachable = frozenset(
+        each.id for each in image.brokers.values() if not each.fenced and context.listener in each.listeners
+    )
+    operations = ALL_TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    found = image.topics.values() if everything else _found(image, request)
+    topics: list[Any]
+    if everything or sum(len(each.partitions) for each in found) > _FEW_PARTITIONS:
+        variant = (context.version, reachable, operations)
+        topics = await in_steps(_encoded(broker, image, found, variant), broker.loop)
     else:
-        # What is asked for twice is answered once.
-        asked = {(each.topic_id, each.name): each for each in request.topics or ()}
-        topics.extend(_answer(image, each, reachable) for each in asked.values())
-    if request.include_topic_authorized_operations:
-        for described in topics:
-            if described.error_code == 0:
-                described.topic_authorized_operations = ALL_TOPIC_OPERATIONS
+        topics = [described(each, reachable, operations) if isinstance(each, TopicImage) else each for each in found]
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node, host=host, port=port, rack=rack)
@@ -104,43 +101,34 @@ def _refused(request: MetadataRequest) -> MetadataResponse:
     )
 
 
-def _answer(image: ClusterImage, asked: MetadataRequestTopic, reachable: set[int]) -> MetadataResponseTopic:
+def _encoded(
+    broker: "Broker", image: ClusterImage, found: Collection[TopicImage | MetadataResponseTopic], variant: Variant
+) -> "Generator[None, None, list[Encoded | MetadataResponseTopic]]":
+    """Many topics, as they were written for the last who asked."""
+    known = [each for each in found if isinstance(each, TopicImage)]
+    made = iter((yield from broker.topic_answers.encoded(known, variant, image.topics)))
+    return [next(made) if isinstance(each, TopicImage) else each for each in found]
+
+
+def _found(image: ClusterImage, request: MetadataRequest) -> list[TopicImage | MetadataResponseTopic]:
+    """What is asked for, or why it is not there; what is asked for twice is answered once."""
+    asked = {(each.topic_id, each.name): each for each in request.topics or ()}
+    return [_look_up(image, each) for each in asked.values()]
+
+
+def _look_up(image: ClusterImage, asked: MetadataRequestTopic) -> TopicImage | MetadataResponseTopic:
     if asked.topic_id != NO_TOPIC_ID:
         topic = image.topics_by_id.get(asked.topic_id)
         if topic is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
-        return _described(topic, reachable)
+        return topic
     name = asked.name or ""
     topic = image.topics.get(name)
     if topic is not None:
-        return _described(topic, reachable)
+        return topic
     invalid = topic_name_problem(name) is not None
     error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return MetadataResponseTopic(error_code=error, name=name, topic_id=NO_TOPIC_ID)
-
-
-def _described(topic: TopicImage, reachable: set[int]) -> MetadataResponseTopic:
-    """`reachable`: the brokers that clients of this listener can talk to."""
-    return MetadataResponseTopic(
-        error_code=0,
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.internal,
-        partitions=[_partition(index, partition, reachable) for index, partition in enumerate(topic.partitions)],
-    )
-
-
-def _partition(index: int, partition: PartitionImage, reachable: set[int]) -> MetadataResponsePartition:
-    leader = partition.leader if partition.leader in reachable else NO_LEADER
-    return MetadataResponsePartition(
-        0 if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
-        index,
-        leader,
-        partition.leader_epoch,
-        partition.replicas,
-        partition.in_sync,
-        [replica for replica in partition.replicas if replica not in reachable],
-    )
 
 
 async def _create_missing(broker: "Broker", request: MetadataRequest, context: Context) -> None:
