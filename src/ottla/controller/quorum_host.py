@@ -3,14 +3,17 @@
 Owns: the order in which the machine's effects are done, and what becomes of it when the disk fails. Never knows: how
 agreement is reached, what facts say, who calls from outside (that is `QuorumNode`, built on this).
 Invariants: an effect begins when all before it are done, so nothing is said before what it rests on lasts; blocking
-work runs in threads, except where a sole voter starts; a failing disk makes the machine begin again from what lasts.
+work on the log and the vote runs in threads, one piece at a time, except where a sole voter starts; a failing disk
+makes the machine begin again from what was proven to last, once no thread is at work any more.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
 from functools import partial
+from typing import TypeAlias
 
 from ottla.base.errors import ErrorCode
 from ottla.controller.quorum_log import QuorumLog, read_entries
@@ -22,11 +25,12 @@ from ottla.controller.quorum_ports import (
     UnreadableMetadata,
 )
 from ottla.controller.quorum_state import QuorumState, write_quorum_state
+from ottla.controller.snapshots import Content
 from ottla.log.files import StorageFailure
-from ottla.log.flushing import FlushTicket
+from ottla.metadata.facts import Fact
 from ottla.raft import effects as effect_kinds
 from ottla.raft.effects import Effect
-from ottla.raft.log_view import LogPosition
+from ottla.raft.log_view import LogPosition, LogView
 from ottla.raft.machine import Raft
 from ottla.raft.messages import Answer, EndEpoch, Fetch, Fetched, FetchedSnapshot, FetchSnapshot
 from ottla.raft.state import Identity, Timing
@@ -45,6 +49,12 @@ _FETCH_WAIT_SECONDS = 0.5
 """How long the leader may hold a fetch when there is nothing to send."""
 _RETRY_SECONDS = 0.5
 """How long a failed disk is left alone."""
+
+
+_Blocking: TypeAlias = (
+    effect_kinds.SaveElection | effect_kinds.Sync | effect_kinds.KeepPortion | effect_kinds.InstallSnapshot
+)
+"""Effects that wait for the disk."""
 
 
 class Question:
@@ -83,14 +93,15 @@ class QuorumHost:
         self._inline = False
         """Whether blocking work is done on the loop, as when a sole voter starts."""
         self._syncing = False
-        self._ticket: FlushTicket | None = None
+        self._turn = asyncio.Lock()
+        """Of whoever has blocking work to do on the log or the vote: of two syncs one alone would hear of a failure,
+        and of two votes the older might be written last."""
         self._waiting: dict[Question, None] = {}  # in the order of their coming
         self._timer: asyncio.TimerHandle | None = None
         self._generation = 0
         """Of the machine: answers to questions of an earlier one are for nothing."""
         self._damaged: StorageFailure | None = None
-        self._lasting = 0
-        """Where the log is cut off when the disk has failed."""
+        self._stopping = asyncio.Event()
         self._stopped = False
         self._writing_snapshot = False
         self._told_voters: VoterSet | None = None
@@ -109,11 +120,14 @@ class QuorumHost:
         assert self._raft is not None, "open comes first"
         return self._raft
 
-    def _make_machine(self) -> None:
+    def _view(self) -> LogView:
+        """What the machine has to know of the log. Blocking."""
+        dynamic = any(voter.directory_id != NO_DIRECTORY for voter in self.identity.voters)
+        return self.log.view(VoterSet.of(self.identity.voters), 1 if dynamic else 0)
+
+    def _make_machine(self, view: LogView) -> None:
         identity = self.identity
         settings = self._settings
-        dynamic = any(voter.directory_id != NO_DIRECTORY for voter in identity.voters)
-        view = self.log.view(VoterSet.of(identity.voters), 1 if dynamic else 0)
         endpoints = identity.endpoints
         own = VoterSet.of(identity.voters).find(identity.node_id)
         if not endpoints and own is not None:
@@ -234,50 +248,57 @@ class QuorumHost:
     def _do_next(self) -> bool:
         """Do one effect, or begin it; answers whether it has to be waited for."""
         effect = self._queue.popleft()
-        work = self._blocking_work(effect)
-        if work is None:
+        if not isinstance(effect, _Blocking):
             self._do(effect)
         elif self._inline:
-            work()
-            self._finish(effect)
+            self._do_inline(effect)
         else:
-            self._spawn(self._do_blocking(effect, work), self._working)
+            self._spawn(self._do_blocking(effect), self._working)
             return True
         return False
 
-    def _blocking_work(self, effect: Effect) -> Callable[[], None] | None:
-        """What of an effect a thread has to do; None when it is done on the loop."""
+    def _do_inline(self, effect: _Blocking) -> None:
+        """A sole voter that starts has nobody to load a snapshot from."""
         if isinstance(effect, effect_kinds.SaveElection):
-            return partial(self._save, self._state_of(effect.election), min(self.raft.log.kraft_version, 1))
-        if isinstance(effect, effect_kinds.Sync):
-            ticket = self.log.begin_sync()
-            self._ticket = ticket
-            return ticket.run if ticket is not None else None
-        if isinstance(effect, effect_kinds.KeepPortion):
-            portion = effect.portion
-            data = portion.data
-            assert isinstance(data, bytes | bytearray | memoryview)
-            return lambda: self.log.snapshots.keep_portion(portion.snapshot, portion.position, data)
-        return None
+            self._save(*self._state_of(effect.election))
+            self._election = effect.election
+        elif isinstance(effect, effect_kinds.Sync):
+            self.log.sync()
 
-    async def _do_blocking(self, effect: Effect, work: Callable[[], None]) -> None:
+    async def _do_blocking(self, effect: _Blocking) -> None:
         generation = self._generation
         try:
-            await self._place.run_blocking(work)
+            if isinstance(effect, effect_kinds.Sync):
+                await self._sync_once()
+            else:
+                await self._do_in_turn(effect, generation)
         except StorageFailure as failure:
-            if generation == self._generation:
-                self._draining = False
-                self._break_down(failure)
-            return
-        if generation != self._generation:
-            return
-        self._finish(effect)
-        self._draining = False
-        self._feed()
+            self._break_down(failure)
+        if generation == self._generation:
+            self._draining = False
+            self._feed()
 
-    def _state_of(self, election: Election) -> QuorumState:
-        voters = self.raft.voters.ids if self.raft.log.kraft_version == 0 else ()
-        return QuorumState(election.leader_id, election.epoch, voters, election.voted)
+    async def _do_in_turn(self, effect: _Blocking, generation: int) -> None:
+        async with self._turn:
+            if generation != self._generation:
+                return
+            if isinstance(effect, effect_kinds.SaveElection):
+                await self._place.run_blocking(partial(self._save, *self._state_of(effect.election)))
+                # It is in the file, whatever has become of the machine meanwhile.
+                self._election = effect.election
+            elif isinstance(effect, effect_kinds.KeepPortion):
+                await self._place.run_blocking(partial(self._keep, effect.portion))
+            elif isinstance(effect, effect_kinds.InstallSnapshot):
+                arrived: list[Content] = []
+                await self._place.run_blocking(partial(self._arrive, effect.snapshot, arrived))
+                if generation == self._generation:
+                    self._install(effect.snapshot, arrived)
+
+    def _state_of(self, election: Election) -> tuple[QuorumState, int]:
+        """What is written down, and in which version."""
+        version = min(self.raft.log.kraft_version, 1)
+        voters = self.raft.voters.ids if version == 0 else ()
+        return QuorumState(election.leader_id, election.epoch, voters, election.voted), version
 
     def _save(self, state: QuorumState, version: int) -> None:
         try:
@@ -285,11 +306,16 @@ class QuorumHost:
         except OSError as error:
             raise StorageFailure.of(self._place.directory, error) from error
 
-    def _finish(self, effect: Effect) -> None:
-        if isinstance(effect, effect_kinds.SaveElection):
-            self._election = effect.election
-        elif isinstance(effect, effect_kinds.Sync) and self._ticket is not None:
-            self.log.finish_sync(self._ticket)
+    def _keep(self, portion: FetchedSnapshot) -> None:
+        assert isinstance(portion.data, bytes | bytearray | memoryview)
+        self.log.snapshots.keep_portion(portion.snapshot, portion.position, portion.data)
+
+    def _arrive(self, position: LogPosition, arrived: list[Content]) -> None:
+        """The last portion is here; what cannot be used is not there."""
+        try:
+            arrived.append(self.log.snapshots.finish_portions(position))
+        except UnreadableMetadata as problem:
+            logger.error("a snapshot of the leader's cannot be used: %s", problem)
 
     def _do(self, effect: Effect) -> None:
         if isinstance(effect, effect_kinds.Send):
@@ -308,20 +334,19 @@ class QuorumHost:
             self._sync_soon()
         elif isinstance(effect, effect_kinds.Truncate):
             self.log.truncate(effect.offset)
-        elif isinstance(effect, effect_kinds.InstallSnapshot):
-            self._install(effect.snapshot)
         else:
             self._tell(effect)
 
-    def _install(self, position: LogPosition) -> None:
-        try:
-            controls = self.log.install(position)
-        except UnreadableMetadata as problem:
-            logger.error("a snapshot of the leader's cannot be used: %s", problem)
+    def _install(self, position: LogPosition, arrived: list[Content]) -> None:
+        if not arrived:
             self.raft.install_failed(self._loop.time())
             return
-        self._tell_snapshot(position)
-        self.raft.installed(position, controls, self._loop.time())
+        self.log.install(position)
+        try:
+            self._tell_snapshot(position, arrived[0].facts)
+        except UnreadableMetadata as problem:
+            logger.error("this node cannot go on with the metadata: %s", problem)
+        self.raft.installed(position, arrived[0].controls, self._loop.time())
 
     # --- who hears of it ---------------------------------------------------------------------------------------------
 
@@ -361,8 +386,9 @@ class QuorumHost:
             # Nothing behind it is told either; the node keeps its copy of the log and its vote.
             logger.error("this node cannot go on with the metadata: %s", problem)
 
-    def _tell_snapshot(self, position: LogPosition) -> None:
-        self._events.snapshot(self.log.tell_snapshot(position), position.offset - 1, position.epoch)
+    def _tell_snapshot(self, position: LogPosition, facts: Iterable[Fact]) -> None:
+        self.log.told_snapshot(position)
+        self._events.snapshot(facts, position.offset - 1, position.epoch)
 
     # --- syncing as the leader ---------------------------------------------------------------------------------------
 
@@ -378,21 +404,33 @@ class QuorumHost:
     async def _sync(self) -> None:
         try:
             while self.log.synced_offset < self.log.end_offset and self._damaged is None:
-                epoch, generation = self.raft.epoch, self._generation
-                ticket = self.log.begin_sync()
-                if ticket is None:
+                epoch = self.raft.epoch
+                if not await self._sync_once():
                     return
-                await self._place.run_blocking(ticket.run)
-                if generation != self._generation:
-                    continue
-                self.log.finish_sync(ticket)
                 if epoch == self.raft.epoch:
-                    self.raft.stored(ticket.offset, self._loop.time())
+                    self.raft.stored(self.log.synced_offset, self._loop.time())
                     self._feed()
-        except StorageFailure as failure:
-            self._break_down(failure)
         finally:
             self._syncing = False
+
+    async def _sync_once(self) -> bool:
+        """Make everything that is written last; answers whether it does."""
+        async with self._turn:
+            if self._damaged is not None:
+                return False
+            generation = self._generation
+            try:
+                ticket = self.log.begin_sync()
+                if ticket is None:
+                    return True
+                await self._place.run_blocking(ticket.run)
+            except StorageFailure as failure:
+                self._break_down(failure)
+                return False
+            if generation != self._generation:
+                return False
+            self.log.finish_sync(ticket)
+            return True
 
     # --- a failing disk ----------------------------------------------------------------------------------------------
 
@@ -413,34 +451,43 @@ class QuorumHost:
         if self.raft.leader_id >= 0:
             self._events.leader_changed(-1, self.raft.epoch)
         self._fail_waiting(failure)
-        self._lasting = self.log.told_offset
-        if not self._is_alone:
-            self._lasting = max(self._lasting, self.log.synced_offset)
-        self._restore()
-        if self._damaged is not None:
-            self._loop.call_later(_RETRY_SECONDS, self._restore_later)
+        self._spawn(self._restore(), self._working)
 
-    def _restore_later(self) -> None:
-        if self._damaged is not None and not self._stopped:
-            self._restore()
-            if self._damaged is not None:
-                self._loop.call_later(_RETRY_SECONDS, self._restore_later)
-
-    def _restore(self) -> None:
+    async def _restore(self) -> None:
         """Begin again behind what lasts; while that cannot be, this node takes no part."""
-        try:
-            # Others have what is missing here; a sole voter has nobody to ask.
-            self.log.repair(self._lasting, exact=self._is_alone)
-            self._make_machine()
-            if not self._is_alone:
-                self.log.sync()
-            self._queue.clear()
-            self._draining = False
-            self._damaged = None
-            self._begin()
-        except (StorageFailure, UnreadableMetadata) as failure:
-            logger.error("the metadata log cannot be repaired now: %s", failure)
-            self._damaged = self._damaged or StorageFailure(self._place.directory, 0, str(failure))
+        alone = self._is_alone
+        # What was told is known to be with others. A sole voter has nobody to ask, and has told nothing that was not
+        # synced; a node that never votes is not counted on.
+        lasting = self.log.told_offset if alone or not self.identity.can_vote else self.log.synced_offset
+        while not self._stopping.is_set():
+            views: list[LogView] = []
+            try:
+                async with self._turn:
+                    await self._place.run_blocking(partial(self._repair, lasting, alone, views))
+                if not self._stopping.is_set():
+                    self._begin_again(views[0])
+                return
+            except (StorageFailure, UnreadableMetadata) as failure:
+                logger.error("the metadata log cannot be repaired now: %s", failure)
+                self._damaged = self._damaged or StorageFailure(self._place.directory, 0, str(failure))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RETRY_SECONDS):
+                    await self._stopping.wait()
+
+    def _repair(self, lasting: int, alone: bool, views: list[LogView]) -> None:
+        self.log.repair(lasting, exact=alone)
+        views.append(self._view())
+
+    def _begin_again(self, view: LogView) -> None:
+        snapshot = self.log.snapshot
+        if snapshot is not None and self.log.told_offset < self.log.start_offset:
+            # It had arrived, and the disk failed before it was told.
+            self._tell_snapshot(snapshot, self.log.snapshots.facts(snapshot))
+        self._make_machine(view)
+        self._queue.clear()
+        self._draining = False
+        self._damaged = None
+        self._begin()
 
     def _fail_waiting(self, failure: StorageFailure) -> None:
         for question in self._waiting:

@@ -3,12 +3,14 @@
 Owns: `__cluster_metadata-0` on disk with its snapshots, how facts become batches and back, which facts have been told.
 Never knows: elections, what the facts say.
 Invariants: the facts of one decision are one batch, so a torn write loses all of them or none; what is told was
-committed, and is told once and in order; the facts of a transaction are told when it ends, or never.
+committed, and is told once and in order; the facts of a transaction are told when it ends, or never. What an earlier
+process left is written to new files before it counts as stored; the newest snapshot and the log are one history.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from errno import ENOSPC
+from itertools import zip_longest
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
@@ -17,13 +19,14 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.controller.quorum_ports import QuorumSettings, Stored, UnreadableMetadata
 from ottla.controller.snapshots import Snapshots
 from ottla.log.batches import read_batches
-from ottla.log.files import StorageFailure, World
-from ottla.log.flushing import FlushTicket
+from ottla.log.files import LOG_SUFFIX, StorageFailure, World, offset_of, offset_path
+from ottla.log.flushing import FlushTicket, Removal
 from ottla.log.partition_log import AppendOutcome, PartitionLog
 from ottla.log.properties import PARTITION_FILE, write_topic_id
 from ottla.log.recovery import load_log
 from ottla.log.segment import FileRange
 from ottla.log.settings import LogSettings
+from ottla.log.whole_file import TEMPORARY_SUFFIX, write_again
 from ottla.metadata.facts import BadFact, Fact, decode_facts, encode_facts
 from ottla.metadata.names import METADATA_TOPIC
 from ottla.raft.log_view import Entry, LogPosition, LogView
@@ -55,7 +58,8 @@ class _Recent(NamedTuple):
 class QuorumLog:
     """See the module. Made in `open`; from then on it belongs to the event loop."""
 
-    def __init__(self, world: World, directory: str, settings: QuorumSettings) -> None:
+    def __init__(self, world: World, directory: str, settings: QuorumSettings, *, counted_on: bool = True) -> None:
+        """`counted_on`: others may rely on what is stored here, as this node can vote. Blocking."""
         self._world = world
         self.directory = directory
         self._settings = settings
@@ -77,21 +81,63 @@ class QuorumLog:
                 write_topic_id(world.disk, directory, TOPIC_ID)
         except OSError as error:
             raise StorageFailure.of(directory, error) from error
-        self._kept = self.snapshots.found()
-        self._log = self._load()
-        if self._kept and self._kept[-1].offset > self._log.end_offset:
-            # Stopped between the arrival of a snapshot and the end of the log that it replaces.
-            self._log.truncate_fully_and_start_at(self._kept[-1].offset)
+        self.snapshots.drop_leftovers()
+        self._kept: list[LogPosition] = []
+        if counted_on:
+            self._write_again()
+        self._log = self._open()
 
-    def _load(self) -> PartitionLog:
+    def _write_again(self) -> None:
+        """A sync that failed says so once: what the last process wrote may be in memory alone and seem to be stored.
+
+        What a snapshot tells was synced before the snapshot got its name.
+        """
+        disk, directory = self._world.disk, self.directory
+        told = max((position.offset for position in self.snapshots.found()), default=0)
+        try:
+            names = disk.list(directory)
+            for name in names:
+                if name.endswith(LOG_SUFFIX + TEMPORARY_SUFFIX):
+                    disk.remove(f"{directory}/{name}")
+            bases = sorted(
+                base for name in names if name.endswith(LOG_SUFFIX) and (base := offset_of(name)) is not None
+            )
+            for base, following in zip_longest(bases, bases[1:], fillvalue=_LARGEST_LONG):
+                if following > told:
+                    write_again(disk, offset_path(directory, base, LOG_SUFFIX))
+        except OSError as error:
+            raise StorageFailure.of(directory, error) from error
+
+    def _open(self, end_offset: int = _LARGEST_LONG) -> PartitionLog:
+        """The log with nothing behind `end_offset`, and beside it the snapshots that are its history."""
+        kept = self.snapshots.found()
+        try:
+            # Names count as well: a snapshot that is used from here on must not be gone after a power cut.
+            self._world.disk.sync_directory(self.directory)
+        except OSError as error:
+            raise StorageFailure.of(self.directory, error) from error
         name = TopicPartition(METADATA_TOPIC, 0)
-        return load_log(self._world, name, self.directory, self._log_settings, topic_id=TOPIC_ID)
+        log = load_log(self._world, name, self.directory, self._log_settings, topic_id=TOPIC_ID)
+        try:
+            log.truncate_to(end_offset)
+            if kept and not _goes_on_from(log, kept[-1]):
+                # Stopped between the arrival of a snapshot and the end of the log that it replaces.
+                log.truncate_fully_and_start_at(kept[-1].offset)
+        except StorageFailure:
+            log.abandon()
+            raise
+        self._kept = kept
+        return log
 
     # --- how it looks ------------------------------------------------------------------------------------------------
 
     @property
     def end_offset(self) -> int:
         return self._log.end_offset
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.start_offset
 
     @property
     def synced_offset(self) -> int:
@@ -135,13 +181,15 @@ class QuorumLog:
         for segment in self._log.segments:
             if not segment.size:
                 continue
-            view = segment.file.map()
             try:
+                view = segment.file.map()
                 for position, header in iterate_headers(view):
                     controls = read_controls(view, position) if header.control else ()
                     yield Entry(header.base_offset, header.next_offset, header.leader_epoch, controls, None)
             except CorruptBatch as problem:
                 raise UnreadableMetadata(f"{segment.path} is damaged ({problem}); restore it from a copy.") from problem
+            except OSError as error:
+                raise StorageFailure.of(segment.path, error) from error
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -190,27 +238,20 @@ class QuorumLog:
     def repair(self, end_offset: int, *, exact: bool) -> None:
         """Open it anew after a failure and drop everything behind this offset; `exact`: it must reach that far.
 
-        Blocking; raises StorageFailure.
+        Where an installation was under way it ends here, one way or the other. Blocking; raises StorageFailure.
         """
         self._log.abandon()
-        self._log = self._load()
-        self._log.truncate_to(end_offset)
-        self._forget(end_offset)
-        if exact and self._log.end_offset != end_offset:
+        self._recent.clear()
+        self._log = self._open(end_offset)
+        if exact and self._log.end_offset < end_offset:
             raise StorageFailure(self.directory, 0, f"facts before offset {end_offset} are missing")
+        self.sync()
 
-    def install(self, position: LogPosition) -> tuple[Control, ...]:
-        """A snapshot from another node is here whole: it takes the log's place. Raises UnreadableMetadata."""
-        self.snapshots.finish_portions(position)
-        try:
-            controls = self.snapshots.controls(position)
-        except UnreadableMetadata:
-            self.snapshots.remove(position)
-            raise
+    def install(self, position: LogPosition) -> None:
+        """A snapshot from another node is here whole: it takes the log's place."""
         self._log.truncate_fully_and_start_at(position.offset)
         self._recent.clear()
-        self._kept = self.snapshots.found()
-        return controls
+        self._kept = sorted({*self._kept, position})
 
     # --- syncing -----------------------------------------------------------------------------------------------------
 
@@ -229,9 +270,14 @@ class QuorumLog:
             self.finish_sync(ticket)
 
     def close(self) -> None:
-        """Blocking."""
+        """Write all down and let the files go. Blocking; raises StorageFailure."""
         self.snapshots.drop_portions()
         self._log.close()
+
+    def abandon(self) -> None:
+        """Let the files go as they are. Blocking."""
+        self.snapshots.drop_portions()
+        self._log.abandon()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -245,11 +291,10 @@ class QuorumLog:
         except OSError as error:
             raise StorageFailure.of(self.directory, error) from error
 
-    def tell_snapshot(self, position: LogPosition) -> Iterator[Fact]:
-        """What the newest snapshot says; what is told next comes behind it."""
+    def told_snapshot(self, position: LogPosition) -> None:
+        """The newest snapshot was told; what is told next comes behind it."""
         self._transaction = None
         self.told_offset = position.offset
-        return self.snapshots.facts(position)
 
     def tell(self, high_watermark: int) -> Iterator[list[Stored]]:
         """What is committed and was not told, in order. Raises UnreadableMetadata."""
@@ -278,13 +323,16 @@ class QuorumLog:
 
     def _on_disk(self, offset: int, upper: int) -> Iterator[tuple[Stored, int]]:
         for segment in list(self._log.segments):
-            for batch in read_batches(segment.file, end=segment.size):
-                if batch.header.base_offset < offset:
-                    continue
-                if batch.header.next_offset > upper:
-                    return
-                stored = Stored(self._decode(batch.data), batch.header.last_offset, batch.header.leader_epoch)
-                yield stored, batch.header.next_offset
+            try:
+                for batch in read_batches(segment.file, end=segment.size):
+                    if batch.header.base_offset < offset:
+                        continue
+                    if batch.header.next_offset > upper:
+                        return
+                    stored = Stored(self._decode(batch.data), batch.header.last_offset, batch.header.leader_epoch)
+                    yield stored, batch.header.next_offset
+            except OSError as error:
+                raise StorageFailure.of(segment.path, error) from error
 
     def _decode(self, data: memoryview) -> list[Fact]:
         _, header = next(iterate_headers(data))
@@ -318,16 +366,21 @@ class QuorumLog:
 
     # --- what is old -------------------------------------------------------------------------------------------------
 
-    def took_snapshot(self, position: LogPosition) -> int:
-        """A new snapshot is written: old ones and the log before them may go. Answers where the log begins now."""
+    def took_snapshot(self, position: LogPosition) -> None:
+        """A new snapshot is written."""
         self._kept = sorted({*self._kept, position})
+
+    def trim(self) -> list[Removal]:
+        """Old snapshots, and the log before the oldest that stays, may go; what is left to do is for a thread.
+
+        Raises StorageFailure; what was done until then is done.
+        """
         while len(self._kept) > 1 and self._is_too_much():
-            self.snapshots.remove(self._kept.pop(0))
+            self.snapshots.remove(self._kept[0])
+            del self._kept[0]
             self._log.delete_records_before(self._kept[0].offset)
         self._log.delete_segments(self._log.expired_segments(self._world.clock.now_ms()))
-        for removal in self._log.take_removals():
-            removal.run()
-        return self._log.start_offset
+        return self._log.take_removals()
 
     def _is_too_much(self) -> bool:
         settings = self._settings
@@ -335,6 +388,21 @@ class QuorumLog:
         return 0 <= settings.retention_bytes < whole or 0 <= settings.retention_ms < self.snapshots.age_ms(
             self._kept[0]
         )
+
+
+def _goes_on_from(log: PartitionLog, snapshot: LogPosition) -> bool:
+    """Whether the log is of the history that the snapshot tells; a record's epoch says so, not its offset."""
+    try:
+        if log.start_offset >= snapshot.offset:
+            first = next((header for segment in log.segments for _, header in segment.headers()), None)
+            return first is None or first.leader_epoch >= snapshot.epoch
+        for segment in reversed(log.segments):
+            if segment.base_offset < snapshot.offset:
+                located = segment.locate(snapshot.offset - 1)
+                return located is not None and next(segment.headers(located.position))[1].leader_epoch == snapshot.epoch
+    except OSError as error:
+        raise StorageFailure.of(log.directory, error) from error
+    return False
 
 
 def read_controls(data: ByteView, position: int) -> tuple[Control, ...]:

@@ -15,7 +15,7 @@ from ottla.controller.quorum_log import QuorumLog
 from ottla.controller.quorum_ports import (
     NotLeader,
 )
-from ottla.controller.quorum_state import read_quorum_state
+from ottla.controller.quorum_state import remembered_election
 from ottla.controller.snapshots import SnapshotState
 from ottla.log.files import StorageFailure
 from ottla.metadata.facts import Fact
@@ -92,9 +92,12 @@ class QuorumNode(QuorumHost):
 
     def open(self) -> None:
         """Load what this node has. Blocking; raises StorageFailure, UnreadableMetadata and BadQuorumState."""
-        self._log = QuorumLog(self._place.world, self._place.directory, self._settings)
-        self._election = read_quorum_state(self._place.world.disk, self._place.directory).election
-        self._make_machine()
+        world, directory, identity = self._place.world, self._place.directory, self.identity
+        self._log = QuorumLog(world, directory, self._settings, counted_on=identity.can_vote)
+        view = self._view()
+        others = identity.can_vote and any(node_id != identity.node_id for node_id in view.voters.ids)
+        self._election = remembered_election(world.disk, directory, view.last_epoch, others)
+        self._make_machine(view)
         if not self._is_alone:
             # What a process wrote before it was killed need not be on the disk; from here on it is counted on.
             self._log.sync()
@@ -104,11 +107,12 @@ class QuorumNode(QuorumHost):
         snapshot = self.log.snapshot
         if snapshot is not None and snapshot.offset:
             # One from before the first record only names the first voters.
-            self._tell_snapshot(snapshot)
+            self._tell_snapshot(snapshot, self.log.snapshots.facts(snapshot))
         self._begin()
 
     async def stop(self) -> None:
         """Leave in good order: a leader resigns, and what is written lasts."""
+        self._stopping.set()
         if self._told_leading and not self._is_alone:
             self.raft.resign(self._loop.time())
             self._feed()
@@ -131,8 +135,12 @@ class QuorumNode(QuorumHost):
             await asyncio.wait(self._working)
 
     def close(self) -> None:
-        """Let the files go. Blocking."""
-        self.log.close()
+        """Let the files go. Blocking; raises StorageFailure."""
+        if self._damaged is None:
+            self.log.close()
+        else:
+            # What could not be stored is not made to look as if it had been.
+            self.log.abandon()
 
     # --- decisions ---------------------------------------------------------------------------------------------------
 
@@ -146,7 +154,11 @@ class QuorumNode(QuorumHost):
         if not (self._told_leading and self.raft.leads):
             # It may have been deposed a moment ago, with those who are to hear of it still waiting for the disk.
             raise NotLeader
-        self._write_ahead()
+        try:
+            self._write_ahead()
+        except StorageFailure as failure:
+            self._break_down(failure)
+            raise
         try:
             end_offset = self.log.append(facts, self.raft.epoch)
         except StorageFailure as failure:
@@ -162,7 +174,11 @@ class QuorumNode(QuorumHost):
         """Write the state that all facts up to and with `offset` amount to, in a thread; old log may go then."""
         position = LogPosition(offset + 1, epoch)
         newest = self.log.snapshot
-        if self._writing_snapshot or (newest is not None and newest.offset >= position.offset):
+        if (
+            self._damaged is not None
+            or self._writing_snapshot
+            or (newest is not None and newest.offset >= position.offset)
+        ):
             # One at a time; what comes meanwhile is in the next.
             return
         self._writing_snapshot = True
@@ -171,14 +187,26 @@ class QuorumNode(QuorumHost):
 
     async def _write_snapshot(self, state: SnapshotState, facts: Iterable[Fact]) -> None:
         try:
+            # A log that others count on is believed up to its newest snapshot when it is opened.
+            if self.identity.can_vote and not await self._sync_once():
+                return
             await self._place.run_blocking(lambda: self.log.snapshots.write(state, facts))
-            start_offset = self.log.took_snapshot(state.position)
+            async with self._turn:
+                if self._damaged is None:
+                    await self._use_snapshot(state.position)
         except StorageFailure as failure:
-            logger.error("a snapshot of the metadata cannot be stored: %s", failure)
-            return
+            logger.error("a snapshot of the metadata cannot be stored, or old ones not removed: %s", failure)
         finally:
             self._writing_snapshot = False
-        self.raft.log.took_snapshot(state.position, start_offset)
+
+    async def _use_snapshot(self, position: LogPosition) -> None:
+        self.log.took_snapshot(position)
+        try:
+            removals = self.log.trim()
+        finally:
+            self.raft.log.took_snapshot(position, self.log.start_offset)
+        for removal in removals:
+            await self._place.run_blocking(removal.run)
 
     # --- requests ----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 Owns: Kafka's names and content of them (`<offset>-<epoch>.checkpoint`: a header, the quorum's own records, facts in
 batches, a footer), how one is written, fetched in portions and read. Never knows: what the facts say, when to take one.
-Invariants: a file under its final name is whole and synced; one without a footer is not taken for a snapshot.
+Invariants: a file under its final name is whole and synced; one from another node was read through before it got that
+name; one that is written here and one that arrives never share a file.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,6 +33,7 @@ from ottla.records.record import Record
 
 SUFFIX = ".checkpoint"
 PART = ".part"
+_ARRIVING = ".fetched"
 
 
 class SnapshotState(NamedTuple):
@@ -41,6 +43,13 @@ class SnapshotState(NamedTuple):
     """The offset is the one after the last record it contains."""
     kraft_version: int
     voters: VoterSet
+
+
+class Content(NamedTuple):
+    """A whole snapshot, read."""
+
+    controls: tuple[Control, ...]
+    facts: list[Fact]
 
 
 def name_of(position: LogPosition) -> str:
@@ -68,15 +77,21 @@ class Snapshots:
         return f"{self.directory}/{name_of(position)}"
 
     def found(self) -> list[LogPosition]:
-        """Those there are, oldest first; what was left half done is removed."""
+        """Those there are, oldest first."""
         try:
             names = self._disk.list(self.directory)
-            for name in names:
+        except OSError as error:
+            raise StorageFailure.of(self.directory, error) from error
+        return sorted(position for name in names if (position := position_of(name)) is not None)
+
+    def drop_leftovers(self) -> None:
+        """Remove what an earlier process left half done."""
+        try:
+            for name in self._disk.list(self.directory):
                 if name.endswith(SUFFIX + PART):
                     self._disk.remove(f"{self.directory}/{name}")
         except OSError as error:
             raise StorageFailure.of(self.directory, error) from error
-        return sorted(position for name in names if (position := position_of(name)) is not None)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -92,7 +107,7 @@ class Snapshots:
                 file.sync()
             finally:
                 file.close()
-            self._settle(path)
+            self._settle(path + PART, path)
         except OSError as error:
             raise StorageFailure.of(path, error) from error
 
@@ -111,13 +126,13 @@ class Snapshots:
         footer = control_record(SnapshotFooter(), offset, now)
         yield build_batch([footer], base_offset=offset, leader_epoch=epoch, control=True)
 
-    def _settle(self, path: str) -> None:
-        self._disk.rename(path + PART, path)
+    def _settle(self, part: str, path: str) -> None:
+        self._disk.rename(part, path)
         self._disk.sync_directory(self.directory)
 
     def keep_portion(self, position: LogPosition, at: int, data: ByteView) -> None:
         """A part of one that comes from another node; at 0 it begins anew."""
-        path = self.path(position) + PART
+        path = self.path(position).removesuffix(SUFFIX) + _ARRIVING + SUFFIX + PART
         try:
             if at == 0 or self._part is None or self._part.path != path:
                 self.drop_portions()
@@ -127,15 +142,22 @@ class Snapshots:
         except OSError as error:
             raise StorageFailure.of(path, error) from error
 
-    def finish_portions(self, position: LogPosition) -> None:
-        """All parts are here: from now on it is a snapshot."""
+    def finish_portions(self, position: LogPosition) -> Content:
+        """All parts are here: from now on it is a snapshot. Raises UnreadableMetadata when it cannot be one."""
         assert self._part is not None, "portions come first"
+        part = self._part.path
         try:
             self._part.sync()
             self.drop_portions()
-            self._settle(self.path(position))
+            try:
+                content = self._read_through(part)
+            except UnreadableMetadata:
+                self._disk.remove(part)
+                raise
+            self._settle(part, self.path(position))
         except OSError as error:
             raise StorageFailure.of(self.path(position), error) from error
+        return content
 
     def drop_portions(self) -> None:
         """Let an unfinished one go."""
@@ -176,38 +198,62 @@ class Snapshots:
 
     def controls(self, position: LogPosition) -> tuple[Control, ...]:
         """The quorum's own records in it. Raises UnreadableMetadata when the file is not whole."""
-        found: list[Control] = []
-        for records, control in self._records(position):
-            if control:
-                found += [content for content in map(read_control, records) if content is not None]
-        if not found or not isinstance(found[-1], SnapshotFooter):
-            raise UnreadableMetadata(f"{self.path(position)} has no end; remove it, or restore it from a copy.")
-        return tuple(found)
+        path = self.path(position)
+        return _whole(path, [found for batch in self._batches_of(path) for found in _controls_in(batch)])
 
     def facts(self, position: LogPosition) -> Iterator[Fact]:
         """Raises UnreadableMetadata."""
-        for records, control in self._records(position):
-            if control:
-                continue
-            try:
-                yield from decode_facts(record.value for record in records)
-            except BadFact as problem:
-                raise UnreadableMetadata(
-                    f"{self.path(position)} cannot be used: {problem}. Start the release that wrote it, or restore it."
-                ) from problem
-
-    def _records(self, position: LogPosition) -> Iterator[tuple[list[Record], bool]]:
         path = self.path(position)
+        for batch in self._batches_of(path):
+            yield from _facts_in(batch, path)
+
+    def _read_through(self, path: str) -> Content:
+        controls: list[Control] = []
+        facts: list[Fact] = []
+        for batch in self._batches_of(path):
+            controls += _controls_in(batch)
+            facts += _facts_in(batch, path)
+        return Content(_whole(path, controls), facts)
+
+    def _batches_of(self, path: str) -> "Iterator[_Batch]":
         try:
             file = self._disk.open(path, read_only=True)
             try:
                 for batch in read_batches(file):
                     if checksum(batch.data, 0, batch.header.size) != batch.header.crc:
                         raise CorruptBatch(batch.position, "the checksum is wrong")
-                    yield read_records(batch.data, batch.header), batch.header.control
+                    yield _Batch(read_records(batch.data, batch.header), batch.header.control)
             finally:
                 file.close()
         except CorruptBatch as problem:
             raise UnreadableMetadata(f"{path} is damaged ({problem}); restore it from a copy.") from problem
         except OSError as error:
             raise StorageFailure.of(path, error) from error
+
+
+class _Batch(NamedTuple):
+    records: list[Record]
+    control: bool
+
+
+def _controls_in(batch: _Batch) -> list[Control]:
+    if not batch.control:
+        return []
+    return [content for content in map(read_control, batch.records) if content is not None]
+
+
+def _facts_in(batch: _Batch, path: str) -> Iterable[Fact]:
+    if batch.control:
+        return ()
+    try:
+        return decode_facts(record.value for record in batch.records)
+    except BadFact as problem:
+        raise UnreadableMetadata(
+            f"{path} cannot be used: {problem}. Start the release that wrote it, or restore it."
+        ) from problem
+
+
+def _whole(path: str, controls: list[Control]) -> tuple[Control, ...]:
+    if not controls or not isinstance(controls[-1], SnapshotFooter):
+        raise UnreadableMetadata(f"{path} has no end; remove it, or restore it from a copy.")
+    return tuple(controls)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ottla.base.ports import Disk
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_bytes, identity_text
+from ottla.controller.quorum_state import QuorumState, write_quorum_state
 from ottla.controller.snapshots import Snapshots, SnapshotState
 from ottla.log.data_directory import METADATA_LOG
 from ottla.log.files import StorageFailure, World
@@ -105,6 +106,10 @@ def write_first_snapshot(world: World, values: BrokerValues, state: SnapshotStat
     directory = metadata_log_directory(values)
     try:
         world.disk.make_directory(directory)
+        if state.position.epoch:
+            # Metadata with a past: that nobody has voted since is written down before there is anything to vote about.
+            election = QuorumState(leader_epoch=state.position.epoch, voters=state.voters.ids)
+            write_quorum_state(world.disk, directory, election, min(state.kraft_version, 1))
         Snapshots(world, directory).write(state, facts)
     except OSError as problem:
         raise StartFailure(f"cannot write to {problem.filename}: {problem.strerror}.") from None

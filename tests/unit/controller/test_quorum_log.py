@@ -1,5 +1,6 @@
 """This node's copy of the metadata log, and its snapshots."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -184,7 +185,9 @@ def test_a_snapshot_without_an_end_is_not_taken_for_one(tmp_path: Path) -> None:
 def test_what_was_left_half_done_is_removed(tmp_path: Path) -> None:
     (tmp_path / (name_of(LogPosition(9, 2)) + ".part")).write_bytes(b"half")
 
-    assert Snapshots(WORLD, str(tmp_path)).found() == []
+    snapshots = Snapshots(WORLD, str(tmp_path))
+    snapshots.drop_leftovers()
+    assert snapshots.found() == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -198,11 +201,13 @@ def test_a_snapshot_arrives_in_portions_and_takes_the_logs_place(tmp_path: Path)
     while (portion := source.read_portion(position, at, 50)) is not None and portion[1]:
         log.snapshots.keep_portion(position, at, portion[1])
         at += len(portion[1])
-    controls = log.install(position)
+    controls, facts = log.snapshots.finish_portions(position)
+    log.install(position)
+    log.told_snapshot(position)
 
     assert controls[-1] == SnapshotFooter()
     assert log.end_offset == 9
-    assert [fact.name for fact in log.tell_snapshot(position) if isinstance(fact, TopicRecord)] == ["a", "b"]
+    assert [fact.name for fact in facts if isinstance(fact, TopicRecord)] == ["a", "b"]
     log.append([topic("new")], 3)
     assert told(log, 10) == [(["new"], 9)]
     log.close()
@@ -216,9 +221,9 @@ def test_a_damaged_snapshot_from_another_node_is_thrown_away(tmp_path: Path) -> 
     log.snapshots.keep_portion(LogPosition(9, 2), 0, b"no snapshot at all" * 10)
 
     with pytest.raises(UnreadableMetadata):
-        log.install(LogPosition(9, 2))
+        log.snapshots.finish_portions(LogPosition(9, 2))
     assert log.end_offset == 1
-    assert log.snapshots.found() == []
+    assert not [path for path in tmp_path.iterdir() if ".checkpoint" in path.name]
 
 
 def test_old_log_and_old_snapshots_go_when_there_is_too_much_of_them(tmp_path: Path) -> None:
@@ -229,6 +234,8 @@ def test_old_log_and_old_snapshots_go_when_there_is_too_much_of_them(tmp_path: P
     for offset in (5, 15):
         log.snapshots.write(state(offset, 1), [])
         log.took_snapshot(LogPosition(offset, 1))
+        for removal in log.trim():
+            removal.run()
 
     assert log.snapshots.found() == [LogPosition(15, 1)]
     assert 0 < log.view(VoterSet(), 0).start_offset <= 15
@@ -246,8 +253,90 @@ def test_a_log_whose_beginning_is_gone_without_a_snapshot_is_not_used(tmp_path: 
     for offset in (5, 15):
         log.snapshots.write(state(offset, 1), [])
         log.took_snapshot(LogPosition(offset, 1))
+        for removal in log.trim():
+            removal.run()
     log.close()
     (tmp_path / name_of(LogPosition(15, 1))).unlink()
 
     with pytest.raises(UnreadableMetadata, match="no snapshot"):
         opened(tmp_path).view(VoterSet(), 0)
+
+
+def test_a_log_that_parted_from_a_snapshot_gives_way_to_it_however_long_it_is(tmp_path: Path) -> None:
+    """A node that died between the arrival of a snapshot and the end of the log that it replaces."""
+    log = opened(tmp_path)
+    for name in ("agreed", "agreed too"):
+        log.append([topic(name)], 1)
+    for number in range(8):
+        log.append([topic(f"overruled {number}")], 3)
+    log.close()
+    Snapshots(WORLD, str(tmp_path)).write(state(5, 7), [topic("agreed")])
+
+    again = opened(tmp_path)
+    assert again.view(VoterSet(), 0).end == LogPosition(5, 7)
+    again.close()
+    assert opened(tmp_path).end_offset == 5
+
+
+def test_the_rest_of_a_replaced_log_is_not_taken_for_what_came_behind_the_snapshot(tmp_path: Path) -> None:
+    log = QuorumLog(WORLD, str(tmp_path), QuorumSettings(segment_bytes=120))
+    for number in range(6):
+        log.append([topic(f"overruled {number}")], 3)
+    log.close()
+    Snapshots(WORLD, str(tmp_path)).write(state(3, 7), [topic("agreed")])
+    segments = sorted(tmp_path.glob("*.log"))
+    assert [int(path.stem) for path in segments] == list(range(6))
+    for path in segments[:3]:
+        path.unlink()
+
+    assert opened(tmp_path).view(VoterSet(), 0).end == LogPosition(3, 7)
+
+
+def test_a_snapshot_of_ones_own_is_what_the_log_goes_on_from(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    for number, epoch in enumerate((1, 1, 2, 2, 5)):
+        log.append([topic(str(number))], epoch)
+    log.close()
+    Snapshots(WORLD, str(tmp_path)).write(state(3, 2), [])
+
+    assert opened(tmp_path).view(VoterSet(), 0).end == LogPosition(5, 5)
+
+
+def test_a_snapshot_that_is_being_written_and_one_that_arrives_do_not_disturb_each_other(tmp_path: Path) -> None:
+    source = Snapshots(WORLD, str(tmp_path / "source"))
+    source._disk.make_directory(source.directory)
+    position = LogPosition(9, 2)
+    source.write(state(9), [topic("a"), topic("b")])
+    portion = source.read_portion(position, 0, 10_000)
+    assert portion is not None
+    log = opened(tmp_path / "log")
+
+    def facts() -> Iterator[Fact]:
+        yield topic("a")
+        # In the middle of it the same snapshot comes from another node and is installed.
+        log.snapshots.keep_portion(position, 0, portion[1])
+        log.snapshots.finish_portions(position)
+        log.install(position)
+        yield topic("b")
+
+    log.snapshots.write(state(9), facts())
+
+    assert [fact.name for fact in log.snapshots.facts(position) if isinstance(fact, TopicRecord)] == ["a", "b"]
+    assert log.end_offset == 9
+
+
+def test_what_an_earlier_process_left_is_in_new_files_before_it_is_counted_on(tmp_path: Path) -> None:
+    log = QuorumLog(WORLD, str(tmp_path), QuorumSettings(segment_bytes=120))
+    for number in range(4):
+        log.append([topic(f"topic {number}")], 1)
+    log.sync()
+    log.snapshots.write(state(2, 1), [])
+    log.close()
+    before = {path.name: path.stat().st_ino for path in tmp_path.glob("*.log")}
+
+    QuorumLog(WORLD, str(tmp_path), QuorumSettings()).close()
+    after = {path.name: path.stat().st_ino for path in tmp_path.glob("*.log")}
+    unchanged = [name for name in before if before[name] == after[name]]
+    assert [int(name.removesuffix(".log")) for name in sorted(unchanged)] == [0, 1]
+    QuorumLog(WORLD, str(tmp_path), QuorumSettings(), counted_on=False).close()
+    assert after == {path.name: path.stat().st_ino for path in tmp_path.glob("*.log")}

@@ -3,16 +3,24 @@
 import asyncio
 import errno
 import json
+import threading
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ottla.base.errors import ErrorCode
+from ottla.base.ports import File
+from ottla.controller import snapshots
 from ottla.controller.quorum_node import QuorumNode
 from ottla.controller.quorum_ports import NotLeader
+from ottla.controller.quorum_state import BadQuorumState, read_quorum_state
+from ottla.log.batches import Batch, read_batches
 from ottla.log.files import StorageFailure
+from ottla.raft.voters import Election, ReplicaKey
 from ottla.runtime.disk import RealDisk
+from ottla.wire.messages import vote
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from ottla.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -23,7 +31,7 @@ from ottla.wire.messages.describe_quorum import (
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from support.faulty_disk import FaultyDisk
-from support.quorum_nodes import Quorum, topic
+from support.quorum_nodes import QUICK, Quorum, topic
 
 
 async def test_a_sole_voter_leads_before_its_start_returns(tmp_path: Path) -> None:
@@ -149,7 +157,8 @@ async def test_a_leader_cut_off_gives_up_and_its_lonely_decision_is_replaced(tmp
     await quorum.stop_all()
 
 
-async def test_a_node_far_behind_gets_a_snapshot_in_portions(tmp_path: Path) -> None:
+async def two_that_have_trimmed(tmp_path: Path) -> tuple[Quorum, int, list[str]]:
+    """Two of three voters whose logs no longer hold what their snapshots tell, who leads them, and what was decided."""
     quorum = Quorum(tmp_path, 3)
     quorum.settings = quorum.settings._replace(
         snapshot_max_bytes=100, segment_bytes=400, retention_bytes=0, retention_ms=0
@@ -167,7 +176,12 @@ async def test_a_node_far_behind_gets_a_snapshot_in_portions(tmp_path: Path) -> 
         await quorum.until(partial(has_snapshot, node, 10))
         node.take_snapshot([topic(name) for name in names], node.high_watermark - 1, node.epoch)
         await quorum.until(partial(has_snapshot, node, 40))
-        assert node.log._log.start_offset > 0
+        assert node.log.start_offset > 0
+    return quorum, leader, names
+
+
+async def test_a_node_far_behind_gets_a_snapshot_in_portions(tmp_path: Path) -> None:
+    quorum, leader, names = await two_that_have_trimmed(tmp_path)
 
     quorum.start(2)
     await quorum.all_know(*names)
@@ -178,6 +192,23 @@ async def test_a_node_far_behind_gets_a_snapshot_in_portions(tmp_path: Path) -> 
     quorum.start(2)
     await quorum.all_know(*names, "later")
     await quorum.stop_all()
+
+
+async def test_a_snapshot_of_another_node_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quorum, _, names = await two_that_have_trimmed(tmp_path)
+    read_in: list[int] = []
+
+    def watched(file: File) -> Iterator[Batch]:
+        read_in.append(threading.get_ident())
+        return read_batches(file)
+
+    monkeypatch.setattr(snapshots, "read_batches", watched)
+    quorum.start(2)
+    await quorum.all_know(*names)
+    await quorum.stop_all()
+
+    assert read_in
+    assert threading.get_ident() not in read_in
 
 
 def has_caught_up(quorum: Quorum, node_id: int) -> bool:
@@ -357,4 +388,64 @@ async def test_a_leader_whose_disk_fails_is_replaced_and_comes_back(tmp_path: Pa
     await quorum.all_know("a", "b", among=others)
     disks.sync_errno = 0
     await quorum.all_know("a", "b")
+    await quorum.stop_all()
+
+
+class HeldDisk(RealDisk):
+    """Holds every vote between its writing and its coming into force."""
+
+    def __init__(self) -> None:
+        self.held = threading.Event()
+        self.may_go_on = threading.Event()
+
+    def rename(self, old: str, new: str) -> None:
+        if new.endswith("quorum-state"):
+            self.held.set()
+            assert self.may_go_on.wait(20)
+        super().rename(old, new)
+
+
+async def ask_for_a_vote(node: QuorumNode, candidate: int, epoch: int) -> bool:
+    asked = vote.PartitionData(0, epoch, candidate, last_offset_epoch=1, last_offset=100)
+    request = vote.VoteRequest("test", 0, [vote.TopicData("__cluster_metadata", [asked])])
+    answer = await node.handle(request, 2)
+    assert isinstance(answer, vote.VoteResponse)
+    return answer.topics[0].partitions[0].vote_granted
+
+
+async def test_a_vote_that_a_thread_still_writes_is_not_forgotten_when_the_disk_fails(tmp_path: Path) -> None:
+    disk = HeldDisk()
+    quorum = Quorum(tmp_path, 3, disk=disk)
+    quorum.settings = QUICK._replace(election_timeout=60.0)
+    node = quorum.start(0)
+    first = asyncio.ensure_future(ask_for_a_vote(node, 1, 7))
+    await quorum.until(disk.held.is_set)
+
+    node._break_down(StorageFailure("log", errno.EIO, "it broke"))
+    with pytest.raises(StorageFailure):
+        await first
+    with pytest.raises(StorageFailure):
+        # Which votes there are is not known yet.
+        await ask_for_a_vote(node, 2, 7)
+    disk.may_go_on.set()
+    await quorum.until(lambda: node.damaged is None)
+    assert not await ask_for_a_vote(node, 2, 7)
+    assert await ask_for_a_vote(node, 1, 7)
+    await quorum.stop_all()
+    assert read_quorum_state(disk, str(tmp_path / "node-0")).election == Election(7, -1, ReplicaKey(1))
+
+
+async def test_a_node_whose_vote_is_lost_does_not_start_among_several_voters(tmp_path: Path) -> None:
+    quorum = Quorum(tmp_path, 3)
+    for node_id in range(3):
+        quorum.start(node_id)
+    leader = await quorum.leader()
+    quorum.decide(leader, "a")
+    await quorum.all_know("a")
+    lost = (leader + 1) % 3
+    await quorum.stop(lost)
+    (tmp_path / f"node-{lost}" / "quorum-state").unlink()
+
+    with pytest.raises(BadQuorumState, match="is missing"):
+        quorum.start(lost)
     await quorum.stop_all()
