@@ -8,6 +8,7 @@ import errno
 import pytest
 
 from ottla.metadata.image import NO_LEADER
+from ottla.sim.cluster import SimNode
 from support.cluster_stories import TOLD, ClusterStory
 
 L, F, X = 2, 3, 4
@@ -69,6 +70,56 @@ def test_the_last_in_sync_replica_on_a_new_disk_does_not_lead_with_nothing() -> 
         story.run(10)
         assert story.state().leader == NO_LEADER
         assert (story.end(F), story.end(X)) == (written, written)
+
+
+@pytest.mark.parametrize("damage", ["a byte", "the folder", "the disk attached anew"])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_killed_broker_vouches_only_for_what_it_has_read(damage: str, again: bool) -> None:
+    """One of three that were killed is back first, with less than was acknowledged: it waits for one that has all."""
+    with ClusterStory() as story:
+        written = story.write(20)
+        for number in (X, F):
+            story.kill(number)
+        story.run(0.5)
+        story.nodes[L].kill()
+        story.until(lambda: story.state().leader == NO_LEADER, "nobody leads")
+        node = story.nodes[F]
+        if damage == "a byte":
+            node.disk.damage(f"/data/{TOLD}/{0:020d}.log", 3000)
+        elif damage == "the folder":
+            node.disk.lose(f"/data/{TOLD}")
+        else:
+            node.mount = "second"
+            node.disk.lose(f"/data/{TOLD}/{0:020d}.log")
+        node.boot()
+        if again:
+            # Killed once more, in the middle of its start, with the damage cut away.
+            story.until(lambda: node.assembly is not None and _loaded(node), "its logs are loaded")
+            node.kill()
+            node.boot()
+        story.until(lambda: node.ready, "it serves")
+        story.run(5)
+        assert story.state().leader == NO_LEADER
+        story.boot(L, X)
+        story.until(lambda: len(story.state().in_sync) == 3, "all are in sync again")
+        assert [story.end(number) for number in (L, F, X)] == [written] * 3
+
+
+def _loaded(node: SimNode) -> bool:
+    assert node.assembly is not None
+    return bool(node.assembly.store.logs)
+
+
+def test_a_broker_that_was_killed_and_has_all_is_elected_at_once() -> None:
+    with ClusterStory() as story:
+        written = story.write(20)
+        for number in (X, F):
+            story.kill(number)
+        story.nodes[L].kill()
+        story.until(lambda: story.state().leader == NO_LEADER, "nobody leads")
+        story.boot(F)
+        story.until(lambda: story.state().leader == F, "it leads")
+        assert story.end(F) == written
 
 
 def _known_end(story: ClusterStory, follower: int) -> int:

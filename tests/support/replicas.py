@@ -130,7 +130,7 @@ class Replicas:
         disk = self._disks.setdefault(number, SimDisk(self.random, clock.now_ms))
         world = World(disk, clock, SimRandom(self.random))
         values = BrokerValues({"node.id": str(number), "log.dirs": "/data", **self._settings})
-        store = LogStore(["/data"], world)
+        store = LogStore(values.listing("log.dirs"), world)
         store.open(number, "a-cluster")
         self._epoch += 1
         self.controller.publish(
@@ -173,6 +173,9 @@ class Replicas:
         else:
             self._disks[number].kill()
             self.network.kill(loop)
+
+    def disk(self, number: int) -> SimDisk:
+        return self._disks[number]
 
     def close(self) -> None:
         self.scheduler.close()

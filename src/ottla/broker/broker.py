@@ -8,11 +8,12 @@ one event loop; what blocks runs in `threads`.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import NamedTuple, TypeVar
 
 from ottla.base.settings.values import BrokerValues
+from ottla.base.vocabulary import TopicPartition
 from ottla.broker.assignments import Assignments
 from ottla.broker.dispatch import BrokerDispatcher, slow_seconds
 from ottla.broker.fetch_sessions import FetchSessions
@@ -31,6 +32,7 @@ from ottla.broker.topic_answers import TopicAnswers
 from ottla.broker.transaction_host import TransactionHost
 from ottla.broker.upkeep import Upkeep
 from ottla.broker.waiting_room import WaitingRoom
+from ottla.log.data_directory import DataDirectory
 from ottla.log.files import StorageFailure, World
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore, NoUsableDirectory
@@ -107,6 +109,7 @@ class Broker:
         self.producer_ids = ProducerIds(controller, node_id)
         self.upkeep = Upkeep(self)
         self.lifecycle = Lifecycle(self)
+        store.when_offline = self._directory_lost
 
     @property
     def supported_features(self) -> Mapping[str, tuple[int, int]]:
@@ -165,19 +168,22 @@ class Broker:
             logger.error("the disk is full: %s", failure)
             return
         for directory in self.store.live:
-            if not failure.path.startswith(directory.path):
+            if not f"{failure.path}/".startswith(f"{directory.path}/"):
                 continue
             try:
-                lost = self.store.take_offline(directory, failure)
-                self.lifecycle.directory_failed(directory.identity)
+                self.store.take_offline(directory, failure)
             except NoUsableDirectory as end:
                 self.give_up(str(end))
                 return
-            for name in lost:
-                self.upkeep.forget(name)
-                partition = self.partitions.get(name)
-                if partition is not None:
-                    self.publisher.log_lost(partition, directory.identity)
+
+    def _directory_lost(self, directory: DataDirectory, lost: Sequence[TopicPartition]) -> None:
+        """The store has given up a directory, whoever noticed that it fails."""
+        self.lifecycle.directory_failed(directory.identity)
+        for name in lost:
+            self.upkeep.forget(name)
+            partition = self.partitions.get(name)
+            if partition is not None:
+                self.publisher.log_lost(partition, directory.identity)
 
     def disk_room(self, path: str) -> tuple[int, int]:
         """Total and usable bytes where a directory lies; -1 when the system does not tell."""

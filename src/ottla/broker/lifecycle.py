@@ -40,7 +40,7 @@ class Presence(NamedTuple):
     rack: str | None
     directories: Sequence[bytes]
     previous_epoch: int = -1
-    """The epoch of the registration that ended with a clean stop; -1 when the last stop was none."""
+    """The epoch of the registration that ended without losing anything; -1 when that is not certain."""
 
 
 class CannotRegister(Exception):
@@ -71,12 +71,27 @@ class Lifecycle:
         self._presence = presence
         self._broker.controller.subscribe(self._published)
         await self._register()
+        await self._catch_up()
+
+    async def vouch_for_nothing(self, incarnation_id: bytes) -> None:
+        """What was found in the logs is not what the last life left there: be another broker than the one that had it.
+
+        Before `serve`, so while the controller does not count on it: nobody was elected for what is not there. Raises
+        CannotRegister, ControllerUnavailable.
+        """
+        assert self._presence is not None, "register comes first"
+        self._presence = self._presence._replace(incarnation_id=incarnation_id, previous_epoch=-1)
+        await self._register()
+        await self._catch_up()
+
+    async def _catch_up(self) -> None:
         while self._broker.controller.image.offset < self._broker.broker_epoch:
             self._moved.clear()
             await self._moved.wait()
 
     async def serve(self) -> None:
         """Send heartbeats from here on, and wait until the controller counts on this broker."""
+        await self._mark()
         self._task = self._broker.loop.create_task(self._beat())
         await self._unfenced.wait()
 
@@ -93,8 +108,12 @@ class Lifecycle:
             await asyncio.sleep(RETRY_SECONDS)
         if error != ErrorCode.NONE:
             raise CannotRegister(_why_not(self._broker.node_id, error))
+
+    async def _mark(self) -> None:
+        """The directories say who uses them, so that a next life can tell what it finds there."""
         epoch = self._broker.broker_epoch
-        await self._broker.run_blocking(lambda: self._broker.store.mark_running(epoch))
+        for failure in await self._broker.run_blocking(lambda: self._broker.store.mark_running(epoch)):
+            self._broker.storage_failed(failure)
 
     async def _ask_to_register(self) -> ErrorCode:
         broker = self._broker
@@ -138,10 +157,14 @@ class Lifecycle:
 
     async def _beat(self) -> None:
         interval = self._broker.values.integer("broker.heartbeat.interval.ms") / 1000
+        offline = 0
         while not self._leaving:
             self._moved.clear()
             pause = interval
             try:
+                if len(self._offline) != offline:
+                    offline = len(self._offline)
+                    await self._mark()
                 answer = await self._send(want_shut_down=False)
                 error = ErrorCode(answer.error_code)
                 if error in _ANEW:
@@ -151,6 +174,7 @@ class Lifecycle:
                     self._fence()
                     self._broker.publisher.standing_changed(False)
                     await self._register()
+                    await self._mark()
                     continue
                 if error != ErrorCode.NONE:
                     pause = RETRY_SECONDS

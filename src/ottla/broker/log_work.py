@@ -1,8 +1,9 @@
 """Logs that are to be made and removed, in the order in which metadata wants them.
 
 Owns: the queue of that work and its portions. Never knows: topics, clients. Invariants: work is done in order, so
-that a name that is removed and made again gets a new log; few are done at once, many in portions between other
-requests; a log that could not be made for lack of room is tried again.
+that a name that is removed and made again gets a new log, and never that of the topic that had the name before, though
+it could not be removed; few are done at once, many in portions between other requests; a log that could not be made for
+lack of room is tried again.
 """
 
 import logging
@@ -10,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.base.vocabulary import TopicId, TopicPartition
+from ottla.base.vocabulary import NO_TOPIC_ID, TopicId, TopicPartition
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
@@ -72,7 +73,7 @@ class LogWork:
             self.do_now(tasks)
             return
         for task in tasks:
-            self._made(task, store.get(task.name))
+            self._made(task, self._own_log(task))
 
     def try_again(self) -> None:
         """Make the logs that could not be made before."""
@@ -113,6 +114,10 @@ class LogWork:
 
     def _begin(self, tasks: Sequence[LogTask]) -> Creation:
         store = self._broker.store
+        for task in tasks:
+            log = store.get(task.name)
+            if log is not None and log.topic_id not in (task.topic_id, NO_TOPIC_ID):
+                self._remove([LogTask(task.name, log.topic_id, making=False)])
         return store.begin_creation(
             [
                 NewLog(task.name, TopicId(task.topic_id), self._settings_of(task.name.topic))
@@ -120,6 +125,18 @@ class LogWork:
                 if store.get(task.name) is None and self._wanted(task)
             ]
         )
+
+    def _own_log(self, task: LogTask) -> PartitionLog | None:
+        """The log of this very topic; None when another topic's is in its place."""
+        log = self._broker.store.get(task.name)
+        if log is not None and log.topic_id == NO_TOPIC_ID:
+            # Older releases of Kafka left none. From here on it is told from a log of another topic of this name.
+            try:
+                self._broker.store.adopt(task.name, TopicId(task.topic_id))
+            except StorageFailure as failure:
+                self._broker.storage_failed(failure)
+                log = self._broker.store.get(task.name)
+        return None if log is None or log.topic_id not in (task.topic_id, NO_TOPIC_ID) else log
 
     def _finish(self, creation: Creation, tasks: Sequence[LogTask]) -> None:
         store = self._broker.store
@@ -135,7 +152,7 @@ class LogWork:
                 # Its topic was deleted, or it was moved elsewhere, while it was being made.
                 self._remove([task])
                 continue
-            log = store.get(task.name)
+            log = self._own_log(task)
             if log is None:
                 self._missing.append(task)
             self._made(task, log)

@@ -1,9 +1,10 @@
 """One of a node's data directories, apart from the logs in it.
 
-Owns: its lock, its identity, the clean-stop marker, its checkpoint files, and the names of the directories in it.
-Never knows: what is in a partition's directory.
+Owns: its lock, its identity, the marks of a clean stop and of a broker at work, its checkpoint files, and the names of
+the directories in it. Never knows: what is in a partition's directory.
 Invariants: nothing is read or written before the lock is held and the owner is known; the clean-stop marker is gone
-while the directory is in use, so a crash at any time counts as one.
+while the directory is in use, so a crash at any time counts as one. Neither mark is there while logs are loaded: what a
+recovery cut is not vouched for by the next one, which finds nothing more to cut.
 """
 
 import json
@@ -16,6 +17,7 @@ from typing import NamedTuple
 from ottla.base.ports import Disk, File, Random
 from ottla.base.vocabulary import TopicPartition
 from ottla.log.checkpoints import BadCheckpoint, Checkpoint, format_offsets, read_checkpoint
+from ottla.log.files import World
 from ottla.log.properties import (
     DirectoryProperties,
     UnusableDirectory,
@@ -34,7 +36,7 @@ CLEAN_STOP_FILE = ".kafka_cleanshutdown"
 METADATA_LOG = "__cluster_metadata-0"
 """Its directory belongs to the quorum; the store leaves it alone."""
 RUNNING_FILE = ".ottla-running"
-"""Which broker uses the directory, and since which start of the machine."""
+"""Which broker uses the directory, in which start of the machine and on which mount of its file system."""
 LONGEST_NAME = 255
 
 _NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)(?:\.[0-9a-zA-Z_-]+?-(?P<mark>delete|stray|future))?")
@@ -71,17 +73,17 @@ def aside_name(topic_partition: TopicPartition, identity: bytes, mark: str) -> s
 class DataDirectory:
     """A data directory this node holds the lock of once `claim` has returned."""
 
-    __slots__ = ("_boot", "_disk", "_lock", "_written", "failure", "identity", "last_epoch", "path")
+    __slots__ = ("_disk", "_lock", "_world", "_written", "failure", "identity", "last_epoch", "path")
 
-    def __init__(self, path: str, disk: Disk, boot: str = "") -> None:
+    def __init__(self, path: str, world: World) -> None:
         self.path = path
         self.identity = b""
         self.last_epoch = -1
         """The epoch of the broker that was here last, if nothing that it wrote can be missing; else -1."""
         self.failure: Exception | None = None
         """Why it is offline; None while it serves."""
-        self._disk = disk
-        self._boot = boot
+        self._disk = world.disk
+        self._world = world
         self._lock: File | None = None
         self._written: dict[Checkpoint, bytes] = {}
 
@@ -116,29 +118,34 @@ class DataDirectory:
             self._lock = None
 
     def take_clean_stop(self) -> bool:
-        """Whether the last owner stopped cleanly; from here on the directory counts as not stopped cleanly."""
-        path = os.path.join(self.path, CLEAN_STOP_FILE)
-        if read_whole(self._disk, path) is None:
-            return False
-        self._disk.remove(path)
-        self._disk.sync_directory(self.path)
-        return True
+        """Whether the last owner stopped cleanly; from here on the directory counts as not stopped cleanly, and nobody
+        vouches for what is in it until somebody has read it."""
+        stopped, running = os.path.join(self.path, CLEAN_STOP_FILE), os.path.join(self.path, RUNNING_FILE)
+        clean = self._disk.exists(stopped)
+        marks = [mark for mark in (stopped, running) if self._disk.exists(mark)]
+        for mark in marks:
+            self._disk.remove(mark)
+        if marks:
+            self._disk.sync_directory(self.path)
+        return clean
 
     def _find_last_epoch(self) -> int:
-        """A process that was killed loses nothing that it wrote as long as the machine runs on; one that stopped
-        cleanly loses nothing at all."""
+        """A process that was killed loses nothing that it wrote as long as the machine runs on and has the file system
+        attached; one that stopped cleanly loses nothing at all."""
         stopped = read_whole(self._disk, os.path.join(self.path, CLEAN_STOP_FILE))
         if stopped is not None:
             return _broker_epoch(stopped)
         running = read_whole(self._disk, os.path.join(self.path, RUNNING_FILE))
-        if running is None or not self._boot or _field(running, "boot") != self._boot:
+        if running is None or not self._world.boot:
             return -1
-        return _broker_epoch(running)
+        same = _field(running, "boot") == self._world.boot and _field(running, "mount") == self._world.mount(self.path)
+        return _broker_epoch(running) if same else -1
 
     def mark_running(self, broker_epoch: int) -> None:
-        """From here on a broker of this epoch writes here."""
-        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch, "boot": self._boot}).encode()
-        replace_whole(self._disk, os.path.join(self.path, RUNNING_FILE), content)
+        """From here on a broker of this epoch writes here; -1 for one that cannot vouch for what it wrote."""
+        boot, mount = self._world.boot, self._world.mount(self.path)
+        content = json.dumps({"version": 1, "brokerEpoch": broker_epoch, "boot": boot, "mount": mount})
+        replace_whole(self._disk, os.path.join(self.path, RUNNING_FILE), content.encode())
 
     def mark_clean_stop(self, broker_epoch: int) -> None:
         """Say that every log here is flushed and its checkpoints are written."""

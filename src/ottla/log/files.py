@@ -5,6 +5,7 @@ Owns: Kafka's naming (twenty digits of base offset, one suffix a kind, a second 
 """
 
 import errno
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.base.ports import Clock, Disk, Random
@@ -29,6 +30,10 @@ _OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFIL
 """Room for bytes or for descriptors: both come back, and nothing is wrong with the disk."""
 
 
+def _unnamed(path: str) -> str:
+    return ""
+
+
 class World(NamedTuple):
     """The ports a log works on."""
 
@@ -38,6 +43,9 @@ class World(NamedTuple):
     boot: str = ""
     """Differs after every start of the machine, and with it the memory that holds what was not synced; empty where the
     system does not tell."""
+    mount: Callable[[str], str] = _unnamed
+    """Names the file system that holds a path: another name after it was attached anew, when it may have lost what was
+    not synced though the machine ran on."""
 
 
 class StorageFailure(Exception):

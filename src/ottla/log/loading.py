@@ -82,5 +82,11 @@ class DirectoryLoading:
             start_offset=self._start_offsets.get(name, 0),
             topic_id=NO_TOPIC_ID if topic_id is None else topic_id,
         )
-        log.high_watermark = max(self._high_watermarks.get(name, 0), log.start_offset)
+        committed = self._high_watermarks.get(name, 0)
+        if committed > log.end_offset:
+            _logger.warning(
+                "%s ends at %d and was committed up to %d when it was last told", path, log.end_offset, committed
+            )
+            log.intact = False
+        log.high_watermark = max(committed, log.start_offset)
         self.logs.append(log)

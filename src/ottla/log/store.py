@@ -114,13 +114,15 @@ class LogStore:
 
     def __init__(self, paths: Sequence[str], world: World, recovery_threads: int = 2) -> None:
         assert paths
-        self.directories = [DataDirectory(os.path.abspath(path), world.disk, world.boot) for path in paths]
+        self.directories = [DataDirectory(os.path.abspath(path), world) for path in paths]
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.intact = True
         """Whether everything was found whole when the logs were loaded: no directory failed, and no log had anything
         cut off, put aside or begun anew. What a node has not found whole it cannot vouch for."""
         self.cleaned: dict[TopicPartition, int] = {}
         """Up to where each log is compacted; the compactor changes it."""
+        self.when_offline: Callable[[DataDirectory, Sequence[TopicPartition]], None] = lambda directory, lost: None
+        """Hears of every directory that fails once the logs are loaded, and of the logs that went with it."""
         self._world = world
         self._recovery_threads = recovery_threads
         self._loaded = False
@@ -174,14 +176,20 @@ class LogStore:
         epochs = {directory.last_epoch for directory in self.directories}
         return epochs.pop() if len(epochs) == 1 else -1
 
-    def mark_running(self, broker_epoch: int) -> None:
-        """A broker of this epoch is at work here from now on. Blocking."""
+    def mark_running(self, broker_epoch: int) -> list[StorageFailure]:
+        """A broker of this epoch is at work here from now on; answers what failed. Blocking.
+
+        One that has lost a directory vouches for none: the one that failed may be back at the next start, with what its
+        last mark says.
+        """
+        epoch = broker_epoch if len(self.live) == len(self.directories) else -1
+        failures = []
         for directory in self.live:
             try:
-                directory.mark_running(broker_epoch)
+                directory.mark_running(epoch)
             except OSError as error:
-                self._fail(directory, StorageFailure.of(directory.path, error))
-        self._require_one()
+                failures.append(StorageFailure.of(directory.path, error))
+        return failures
 
     def load(
         self, settings_of: SettingsOf, *, is_stray: IsStray | None = None, progress: Progress | None = None
@@ -247,6 +255,15 @@ class LogStore:
         if not made:
             raise creation.failures[-1][1]
         return made[0]
+
+    def adopt(self, topic_partition: TopicPartition, topic_id: TopicId) -> None:
+        """Say whose log it is that does not say so itself. Raises StorageFailure."""
+        log = self.logs[topic_partition]
+        try:
+            write_topic_id(self._world.disk, log.directory, topic_id)
+        except OSError as error:
+            raise StorageFailure.of(log.directory, error) from error
+        log.topic_id = topic_id
 
     def begin_creation(self, wanted: Sequence[NewLog], directory_id: bytes | None = None) -> Creation:
         """Choose directories for new logs: the one asked for, else that with the fewest."""
@@ -343,7 +360,10 @@ class LogStore:
     # Failing and stopping
 
     def take_offline(self, directory: DataDirectory, failure: Exception) -> list[TopicPartition]:
-        """Give up a directory; answers the partitions that went with it. Raises NoUsableDirectory on the last one."""
+        """Give up a directory; answers the partitions that went with it. Raises NoUsableDirectory on the last one.
+
+        `when_offline` hears of it first, whoever noticed.
+        """
         if directory.failure is not None:
             return []
         self._fail(directory, failure)
@@ -353,6 +373,7 @@ class LogStore:
             self.logs.pop(name).abandon()
             self.cleaned.pop(name, None)
         held.clear()
+        self.when_offline(directory, lost)
         self._require_one()
         return lost
 
@@ -376,21 +397,25 @@ class LogStore:
         A store that was never loaded only lets its locks go: what it does not know it cannot call clean.
         """
         if self._loaded:
-            for directory in self.live:
-                try:
-                    self._close(directory, broker_epoch)
-                except (StorageFailure, OSError) as error:
-                    directory.failure = error
-                    _logger.error("%s was not closed and is recovered at the next start: %s", directory.path, error)
+            self._close_each(self._close)
+            epoch = broker_epoch if len(self.live) == len(self.directories) else -1
+            self._close_each(lambda directory: directory.mark_clean_stop(epoch))
         self.release()
 
-    def _close(self, directory: DataDirectory, broker_epoch: int) -> None:
+    def _close_each(self, step: Callable[[DataDirectory], None]) -> None:
+        for directory in self.live:
+            try:
+                step(directory)
+            except (StorageFailure, OSError) as error:
+                directory.failure = error
+                _logger.error("%s was not closed and is recovered at the next start: %s", directory.path, error)
+
+    def _close(self, directory: DataDirectory) -> None:
         held = self._held[directory]
         with ThreadPoolExecutor(self._recovery_threads, "log-closing") as threads:
             list(threads.map(_close_all, _slices(list(held.values()))))
         for kind in Checkpoint:
             directory.write_offsets(kind, self._offsets(kind, held))
-        directory.mark_clean_stop(broker_epoch)
 
     def release(self) -> None:
         """Let the locks go."""

@@ -2,12 +2,13 @@
 
 Owns: which parts a node has by its roles and by what coordinates its cluster, and the order in which they start and
 stop. Never knows: the real world; it is handed a platform, so the simulation runs the same nodes. Invariants: a broker
-serves only when the controller counts on it; a node that stops leaves its leaderships to others first, then its vote,
-then its logs.
+serves only when the controller counts on it, and what it is counted on for it has read; a node that stops leaves its
+leaderships to others first, then its vote, then its logs.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.settings.values import INTER_BROKER_LISTENER, BrokerValues
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.node")
 
 PROGRESS_SECONDS = 1.0
+NAMED = 10
+"""So many logs that are not as they were left are named."""
 
 
 class Addresses(NamedTuple):
@@ -175,6 +178,7 @@ class Assembly:
         await self._register(broker)
         # Only now is it certain that nothing is missing in the image: a log that it does not know is not wanted.
         await self._platform.loop.run_in_executor(self._platform.threads, self._load, self.loader.image)
+        await self._vouch(broker)
         self.broker = broker
         broker.start()
         await broker.lifecycle.serve()
@@ -191,6 +195,28 @@ class Assembly:
                 if self._platform.loop.time() >= deadline:
                     raise
                 logger.info("waits for the quorum, a majority of its voters has to be there: %s", problem)
+
+    async def _vouch(self, broker: Broker) -> None:
+        """The registration said that nothing can be missing here. Where something is, say so before it counts."""
+        if self.store.last_epoch == -1:
+            return
+        lost = list(islice(self._lost(self.loader.image), NAMED))
+        if not lost:
+            return
+        logger.warning(
+            "%s not as this broker left it: registers as one that may have lost records", ", ".join(map(str, lost))
+        )
+        await broker.lifecycle.vouch_for_nothing(self._platform.world.random.identity())
+
+    def _lost(self, image: ClusterImage) -> Iterator[TopicPartition]:
+        """Logs that others count on, and that were not found, or not whole."""
+        for topic in image.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                if self.node_id in partition.eligible or self.node_id in partition.in_sync:
+                    name = TopicPartition(topic.name, number)
+                    log = self.store.get(name)
+                    if log is None or not log.intact:
+                        yield name
 
     def _presence(self) -> Presence:
         rack = self.values.get("broker.rack")

@@ -38,7 +38,7 @@ from ottla.node.options import Options, StartFailure, resolve
 from ottla.node.roles import AUTOMATIC_LISTENER, by_zookeeper, controller_listener_names, split_listeners
 from ottla.records.codec import COMPILED
 from ottla.runtime.disk import RealDisk
-from ottla.runtime.world import RealClock, RealRandom, boot_id
+from ottla.runtime.world import RealClock, RealRandom, boot_id, mount_identity
 
 if TYPE_CHECKING:
     from ottla.node.watching import Watching
@@ -94,7 +94,7 @@ class Node:
         self.values = values
         self._started = started
         self._as_json = as_json
-        self.world = World(RealDisk(), RealClock(), RealRandom(), boot_id())
+        self.world = World(RealDisk(), RealClock(), RealRandom(), boot_id(), mount_identity)
         self._ending: asyncio.Event | None = None
         self._failure: str | None = None
         self._watching: Watching | None = None

@@ -1,4 +1,5 @@
-"""The real clock and randomness behind the ports of `base.ports`, and which start of the machine this is."""
+"""The real clock and randomness behind the ports of `base.ports`, and what outlives a process: the machine's start, and
+file systems as they are attached."""
 
 import os
 import random
@@ -27,3 +28,28 @@ def boot_id() -> str:
             return file.read().strip()
     except OSError:
         return ""
+
+
+def mount_identity(path: str) -> str:
+    """Names the file system that holds a path, as it is attached now; empty where nobody can tell.
+
+    The number of its device comes again when the device does, so Linux' own objects for the device, its queue and its
+    file system are asked: each gets a number of its own when it is made. They are the same in every container.
+    """
+    try:
+        device = os.stat(path).st_dev
+    except OSError:
+        return ""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    block = f"/sys/dev/block/{number}"
+    name = os.path.basename(os.path.realpath(block))
+    objects = [block, f"{block}/loop", f"/sys/class/bdi/{number}", f"/sys/class/bdi/{number}-fuse"]
+    objects += [f"/sys/fs/{kind}/{name}" for kind in ("ext4", "xfs", "f2fs")]
+    return " ".join([number, *map(_number_of, objects)])
+
+
+def _number_of(path: str) -> str:
+    try:
+        return str(os.stat(path).st_ino)
+    except OSError:
+        return "-"

@@ -10,6 +10,7 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.broker import lifecycle as lifecycle_module
 from ottla.broker.lifecycle import CannotRegister, Lifecycle, Presence
+from ottla.log.files import StorageFailure
 from ottla.node.options import Options, resolve
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -53,8 +54,8 @@ class Controller:
         return BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=not caught_up)
 
 
-async def run_here(work: Callable[[], None]) -> None:
-    work()
+async def run_here(work: Callable[[], Any]) -> Any:
+    return work()
 
 
 class Fixture:
@@ -71,11 +72,15 @@ class Fixture:
             loop=asyncio.get_running_loop(),
             values=resolve(Options(assignments=SETTINGS)),
             supported_features={"metadata.version": (1, 2)},
-            store=SimpleNamespace(mark_running=self.marked.append),
+            store=SimpleNamespace(mark_running=self._mark),
             run_blocking=run_here,
             publisher=SimpleNamespace(standing_changed=self.standings.append),
         )
         self.lifecycle = Lifecycle(self.broker)  # type: ignore[arg-type]
+
+    def _mark(self, epoch: int) -> list[StorageFailure]:
+        self.marked.append(epoch)
+        return []
 
     async def join(self) -> None:
         await self.lifecycle.register(PRESENCE)

@@ -11,13 +11,12 @@ import pytest
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicId, TopicPartition
 from ottla.log.checkpoints import Checkpoint
 from ottla.log.data_directory import DirectoryInUse, aside_name, parse_name
-from ottla.log.files import StorageFailure, World
+from ottla.log.files import StorageFailure
 from ottla.log.properties import InconsistentCluster, InconsistentNode, UnusableDirectory
 from ottla.log.retention import sweep
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore, NewLog, NoUsableDirectory
 from ottla.runtime.disk import RealDisk, RealFile
-from ottla.runtime.world import RealClock, RealRandom
 from support.compacting import append, manual_world, read_from
 
 ORDERS = TopicPartition("orders", 0)
@@ -522,21 +521,3 @@ def test_names_of_directories_are_understood_and_long_topics_cut() -> None:
     future = parse_name("t-1.0123456789abcdef-future")
     assert future is not None
     assert future.mark == "future"
-
-
-def test_a_killed_broker_has_lost_nothing_as_long_as_the_machine_runs_on(tmp_path: Path) -> None:
-    def opened_in(boot: str) -> LogStore:
-        store = LogStore([str(tmp_path)], World(RealDisk(), RealClock(), RealRandom(), boot))
-        store.open(1)
-        return store
-
-    store = opened_in("monday")
-    assert store.last_epoch == -1
-    store.mark_running(7)
-    store.release()  # as good as kill -9: nothing is written any more
-    store = opened_in("monday")
-    assert store.last_epoch == 7
-    store.release()
-    store = opened_in("tuesday")
-    assert store.last_epoch == -1, "the machine went down with what was not synced"
-    store.release()

@@ -13,6 +13,7 @@ from ottla.cli.log import app
 from ottla.log.checkpoints import Checkpoint, write_checkpoint
 from ottla.log.data_directory import CLEAN_STOP_FILE, DataDirectory, in_use
 from ottla.log.epochs import EpochHistory
+from ottla.log.files import World
 from ottla.log.producers import ProducerState
 from ottla.log.properties import DirectoryProperties, write_directory_properties, write_topic_id
 from ottla.log.segment import Segment
@@ -23,6 +24,7 @@ from ottla.records.builder import build_batch
 from ottla.records.header import checksum, read_header
 from ottla.records.record import Record
 from ottla.runtime.disk import RealDisk
+from ottla.runtime.world import RealClock, RealRandom
 
 DISK = RealDisk()
 NAME = TopicPartition("t", 0)
@@ -256,7 +258,7 @@ def test_the_command_gives_a_verdict_and_the_exit_code_of_it(data: Path) -> None
 def test_what_is_no_data_directory_or_belongs_to_a_running_node_is_refused(data: Path, tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
         assert isinstance(CliRunner().invoke(app, ["verify", str(path)]).exception, Failure)
-    owner = DataDirectory(str(data), DISK)
+    owner = DataDirectory(str(data), World(DISK, RealClock(), RealRandom()))
     owner.claim()
     try:
         assert in_use(DISK, str(data))
