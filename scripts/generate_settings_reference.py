@@ -10,6 +10,7 @@ from ottla.base.settings.group import (
     GROUP_SETTINGS,
 )
 from ottla.base.settings.kinds import Scope, Setting
+from ottla.base.settings.security import OF_SECURITY
 from ottla.base.settings.topic import BROKER_NAME_OF_TOPIC, TOPIC_SETTINGS
 from ottla.client.settings import KINDS, admin, consumer, producer
 from ottla.client.settings.every_client import COMMON_SETTINGS, SECURITY_SETTINGS
@@ -117,7 +118,9 @@ def _table(last: str, rows: Iterable[tuple[Setting, str]]) -> list[str]:
     for setting, note in rows:
         valid = setting.check.valid if setting.check is not None and setting.check.valid else "–"
         meaning = setting.documentation
-        if setting.no_effect:
+        if setting.name.startswith(OF_SECURITY):
+            meaning += " *Refused unless it is the default: TLS and SASL are not in this version.*"
+        elif setting.no_effect:
             meaning += f" *No effect: {setting.no_effect}.*"
         lines.append(
             f"| `{setting.name}` | {setting.kind.name.lower()} | {_default(setting)} | {valid} | {note} | {meaning} |\n"

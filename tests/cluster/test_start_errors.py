@@ -36,6 +36,9 @@ def complaint(data: Path | str, *arguments: str, port: int | None = None) -> str
         ("num.partitions", ["num.partitions", "="]),
         ("log.cleanup.policy=burn", ["log.cleanup.policy", "burn"]),
         ("listeners=nonsense", ["listeners", "nonsense"]),
+        ("listeners=SSL://localhost:19092", ["SSL", "neither TLS nor SASL"]),
+        ("listener.security.protocol.map=PLAINTEXT:SASL_SSL", ["PLAINTEXT", "SASL_SSL", "neither TLS nor SASL"]),
+        ("ssl.keystore.location=/etc/kafka/server.keystore.jks", ["ssl.keystore.location", "neither TLS nor SASL"]),
     ],
 )
 def test_a_wrong_setting_is_named(tmp_path: Path, setting: str, words: list[str]) -> None:

@@ -204,13 +204,34 @@ def test_a_broker_is_refused_in_kafkas_words(texts: dict[str, str], message: str
 
 
 @pytest.mark.parametrize(
-    "name", ["listeners", "sasl.jaas.config", "listener.name.a.ssl.keystore.location", "listener.name.a.nope"]
+    ("name", "text"),
+    [
+        ("listeners", "PLAINTEXT://:1"),
+        ("ssl.protocol", "TLSv1.3"),
+        ("listener.name.a.ssl.keystore.type", "JKS"),
+        ("listener.name.a.nope", "x"),
+    ],
 )
-def test_what_belongs_to_one_broker_cannot_be_a_default_of_all(name: str) -> None:
-    check_broker_dynamic({name: "PLAINTEXT://:1"}, True, BrokerValues())
+def test_what_belongs_to_one_broker_cannot_be_a_default_of_all(name: str, text: str) -> None:
+    check_broker_dynamic({name: text}, True, BrokerValues())
     with pytest.raises(InvalidSetting) as refused:
-        check_broker_dynamic({name: "PLAINTEXT://:1"}, False, BrokerValues())
+        check_broker_dynamic({name: text}, False, BrokerValues())
     assert (str(refused.value), refused.value.error) == (f"{ONE_BROKER}: [{name}]", REQUEST)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"listener.name.a.ssl.keystore.location": "/x"},
+        {"sasl.jaas.config": "x"},
+        {"listener.security.protocol.map": "PLAINTEXT:SSL"},
+        {"listeners": "SSL://:9092"},
+    ],
+)
+def test_what_would_leave_a_guarded_listener_open_cannot_be_changed_to_either(texts: dict[str, str]) -> None:
+    with pytest.raises(InvalidSetting, match="This version speaks neither TLS nor SASL") as refused:
+        check_broker_dynamic(texts, True, BrokerValues({"listeners": "PLAINTEXT://:9092"}))
+    assert refused.value.error == REQUEST
 
 
 @pytest.mark.parametrize(

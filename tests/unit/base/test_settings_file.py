@@ -119,6 +119,56 @@ def test_a_wrong_setting_ends_the_start_with_one_sentence(values: dict[str, str]
     assert str(refused.value) == sentence
 
 
+NEITHER = "This version speaks neither TLS nor SASL"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "listeners=SSL://:9092",
+            "the listener SSL (listeners) would be served in the clear although it is to speak SSL",
+        ),
+        ("listeners=PLAINTEXT://:9092,SASL_PLAINTEXT://:9093", "the listener SASL_PLAINTEXT (listeners)"),
+        ("listeners=PLAINTEXT://:9092\nlistener.security.protocol.map=PLAINTEXT:SSL", "the listener PLAINTEXT"),
+        ("listeners=out://:9092\nlistener.security.protocol.map=OUT:sasl_ssl", "it is to speak SASL_SSL"),
+        ("listeners=P://:1\nadvertised.listeners=SSL://:9092", "the listener SSL (advertised.listeners)"),
+        (
+            "process.roles=broker\nlisteners=P://:1\ncontroller.listener.names=C\nlistener.security.protocol.map=C:SSL",
+            "the listener C (controller.listener.names)",
+        ),
+        ("inter.broker.listener.name=SASL_SSL", "the listener SASL_SSL (inter.broker.listener.name)"),
+        ("security.inter.broker.protocol=SSL", "brokers cannot speak SSL to each other"),
+        ("ssl.keystore.location=/etc/kafka/server.keystore.jks", "remove ssl.keystore.location."),
+        ("ssl.client.auth=required", "remove ssl.client.auth."),
+        ("sasl.enabled.mechanisms=SCRAM-SHA-512", "remove sasl.enabled.mechanisms."),
+        (
+            "listener.name.internal.plain.sasl.jaas.config=x",
+            "remove listener.name.internal.plain.sasl.jaas.config.",
+        ),
+        ("listener.name.internal.ssl.keystore.location=x", "remove listener.name.internal.ssl.keystore.location."),
+    ],
+)
+def test_protection_that_this_version_does_not_have_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(InvalidSetting) as refused:
+        check_static(parse_properties(text))
+    assert str(refused.value).startswith(NEITHER)
+    assert sentence in str(refused.value)
+
+
+def test_how_to_reach_zookeeper_is_another_matter() -> None:
+    check_static(
+        {
+            "zookeeper.connect": "z:2181",
+            "zookeeper.ssl.client.enable": "true",
+            "zookeeper.ssl.truststore.location": "/etc/ca.pem",
+            "ottla.zookeeper.sasl.mechanism": "DIGEST-MD5",
+            "ottla.zookeeper.sasl.username": "ann",
+            "ottla.zookeeper.sasl.password": "hush",
+        }
+    )
+
+
 def test_a_file_made_for_kafka_is_accepted() -> None:
     text = """\
         process.roles=broker,controller
@@ -128,7 +178,7 @@ def test_a_file_made_for_kafka_is_accepted() -> None:
         inter.broker.listener.name=PLAINTEXT
         advertised.listeners=PLAINTEXT://localhost:9092
         controller.listener.names=CONTROLLER
-        listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+        listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL
         num.network.threads=3
         num.io.threads=8
         socket.send.buffer.bytes=102400
@@ -138,7 +188,9 @@ def test_a_file_made_for_kafka_is_accepted() -> None:
         log.retention.hours=168
         log.segment.bytes=1073741824
         listener.name.plaintext.max.connections=5
-        listener.name.internal.plain.sasl.jaas.config=x
+        security.inter.broker.protocol=PLAINTEXT
+        sasl.enabled.mechanisms=GSSAPI
+        ssl.client.auth=none
         config.providers.file.class=x
         """
     check_static(parse_properties(text))

@@ -87,6 +87,25 @@ def test_a_wrong_value_is_answered_with_what_is_allowed(
     assert allowed in message
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        (ADMIN, "ssl.truststore.location", "/ca.pem"),
+        (PRODUCER, "sasl.mechanism", "PLAIN"),
+        (CONSUMER, "sasl.jaas.config", "hush"),
+    ],
+)
+def test_protection_that_this_version_does_not_have_is_refused(kind: ClientKind, name: str, value: str) -> None:
+    with pytest.raises(InvalidSetting) as raised:
+        load(kind, {**SERVERS, name: value}, {})
+    assert str(raised.value) == f"{name} cannot be set: this version speaks neither TLS nor SASL"
+
+
+def test_what_security_is_without_a_word_may_be_said() -> None:
+    given = {"security.protocol": "PLAINTEXT", "sasl.mechanism": "GSSAPI", "ssl.protocol": "TLSv1.3"}
+    assert load(PRODUCER, {**SERVERS, **given}, {}).given >= given.keys()
+
+
 def test_a_secret_is_not_repeated() -> None:
     assert "hunter2" not in str(refused(ADMIN, ssl_key_password=["hunter2"]))
 

@@ -44,7 +44,8 @@ NODE_SETTINGS: tuple[Setting, ...] = (
             check=ListOf(may_be_empty=False)),
     Setting("listener.security.protocol.map", STRING,
             "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-            "Which security protocol each listener name speaks, as `NAME:PROTOCOL` pairs.", BROKER),
+            "Which security protocol each listener name speaks, as `NAME:PROTOCOL` pairs. A listener that is to speak "
+            "any other than `PLAINTEXT` is refused.", BROKER),
     Setting("inter.broker.listener.name", STRING, None,
             "The listener that brokers use among themselves; otherwise the one of `security.inter.broker.protocol`."),
     Setting("early.start.listeners", LIST, None,

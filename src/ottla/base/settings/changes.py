@@ -17,6 +17,7 @@ from ottla.base.settings.broker import (
 )
 from ottla.base.settings.group import BROKER_NAME_OF_GROUP, CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from ottla.base.settings.kinds import InvalidSetting, Kind, Scope, Setting, Value, parse
+from ottla.base.settings.security import check_unguarded
 from ottla.base.settings.topic import TOPIC_SETTINGS
 from ottla.base.settings.values import BrokerValues
 
@@ -180,6 +181,7 @@ def check_broker_dynamic(texts: Mapping[str, str], per_broker: bool, broker: Bro
     """
     try:
         _check_dynamic_names(texts, per_broker)
+        check_unguarded({**broker.static, **texts})
         changed = (
             broker.with_dynamic(texts, broker.dynamic_default)
             if per_broker

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from ottla.base.settings.broker import BROKER_SETTINGS, find_broker_setting
 from ottla.base.settings.changes import check_broker_together
 from ottla.base.settings.kinds import InvalidSetting, parse
+from ottla.base.settings.security import check_unguarded
 from ottla.base.settings.values import BrokerValues
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -46,6 +47,7 @@ def check_static(values: Mapping[str, str]) -> None:
     if values.get("authorizer.class.name", "").strip():
         # Taking it silently would leave a broker open that its owner believes to be guarded.
         raise InvalidSetting("This version cannot authorize: remove authorizer.class.name.")
+    check_unguarded(values)
     if values.get("remote.log.storage.system.enable", "false").strip().lower() == "true":
         raise InvalidSetting("Tiered storage is not offered: remove remote.log.storage.system.enable.")
     check_broker_together(BrokerValues(values))

@@ -11,6 +11,7 @@ from typing import Any
 from ottla.base.settings.bounds import OneOf
 from ottla.base.settings.kinds import InvalidSetting as Refused
 from ottla.base.settings.kinds import Kind, Setting, parse
+from ottla.base.settings.security import NEITHER, asks_for_security
 from ottla.client.errors import InvalidSetting
 from ottla.client.settings.agreement import agree
 from ottla.client.settings.nearest import nearest
@@ -83,6 +84,8 @@ def _value(setting: Setting, value: object) -> object:
     try:
         if text is None:
             raise Refused("not of this kind")
+        if asks_for_security(setting, text):
+            raise InvalidSetting(setting.name, f"{setting.name} cannot be set: {NEITHER[0].lower()}{NEITHER[1:]}")
         return _settled(setting, parse(setting, text))
     except Refused:
         shown = "this value" if setting.sensitive else repr(value)
