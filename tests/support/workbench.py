@@ -5,6 +5,7 @@ from pathlib import Path
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.log.files import World
+from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import AppendOutcome, PartitionLog
 from ottla.log.recovery import load_log
 from ottla.log.segment import FileRange
@@ -29,10 +30,11 @@ class Workbench:
         self.settings = LogSettings() if settings is None else settings
         self.disk = FaultyDisk(RealDisk())
         self.clock = ManualClock(1_700_000_000_000)
+        self.open_files = OpenFiles(2)  # so few that logs of several segments go on without theirs
         self.log = self.load()
 
     def load(self, *, clean: bool = False, recovery_point: int = 0, start_offset: int = 0) -> PartitionLog:
-        world = World(self.disk, self.clock, CountingRandom())
+        world = World(self.disk, self.clock, CountingRandom(), open_files=self.open_files)
         return load_log(
             world,
             NAME,

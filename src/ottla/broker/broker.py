@@ -6,6 +6,7 @@ one event loop; what blocks runs in `threads`.
 """
 
 import asyncio
+import errno
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -165,7 +166,8 @@ class Broker:
     def storage_failed(self, failure: StorageFailure) -> None:
         """A file could not be read or written: its directory goes offline, unless it is merely full."""
         if failure.out_of_space:
-            logger.error("the disk is full: %s", failure)
+            short = "descriptors" if failure.errno in (errno.EMFILE, errno.ENFILE) else "room on the disk"
+            logger.error("there is a lack of %s: %s", short, failure)
             return
         for directory in self.store.live:
             if not f"{failure.path}/".startswith(f"{directory.path}/"):

@@ -200,7 +200,9 @@ class Compaction:
         chosen = [source for source in sources if source.base_offset in bases]
 
         def clean() -> None:
-            target = Segment.create(world.disk, log.directory, group[0].base_offset, log.settings, CLEANED_SUFFIX)
+            target = Segment.create(
+                world.disk, log.directory, group[0].base_offset, log.settings, CLEANED_SUFFIX, world.open_files
+            )
             try:
                 self.cleaned.append(clean_into(world.disk, chosen, target, plan, self._limits, self._pace))
             except BaseException:

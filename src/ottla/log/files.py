@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.base.ports import Clock, Disk, Random
+from ottla.log.open_files import UNBOUNDED, OpenFiles
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -46,6 +47,7 @@ class World(NamedTuple):
     mount: Callable[[str], str] = _unnamed
     """Names the file system that holds a path: another name after it was attached anew, when it may have lost what was
     not synced though the machine ran on."""
+    open_files: OpenFiles = UNBOUNDED
 
 
 class StorageFailure(Exception):

@@ -21,6 +21,7 @@ TAIL_ENTRIES = 128
 """How many entries wait in memory before they are written."""
 WINDOW_BYTES = 8192
 """How much of a file is kept in memory: the offsets of some 4 MB of log."""
+_NOTHING = (0, b"")
 
 
 @contextmanager
@@ -58,7 +59,7 @@ def _exactly(file: File, position: int, length: int) -> bytes:
 class SparseIndex:
     """A file of equal entries of two growing numbers, looked up by bisection of the file and of the unwritten tail."""
 
-    __slots__ = ("_disk", "_tail", "_window", "_window_slot", "_written", "base_offset", "entries", "path")
+    __slots__ = ("_disk", "_tail", "_window", "_written", "base_offset", "entries", "path")
 
     ENTRY: ClassVar[struct.Struct]
     KEY: ClassVar[struct.Struct]
@@ -67,8 +68,7 @@ class SparseIndex:
         self._disk = disk
         self.path = path
         self.base_offset = base_offset
-        self._window = b""
-        self._window_slot = 0
+        self._window = _NOTHING
         self._tail = bytearray()
         self._written = 0
         self.entries = 0
@@ -111,19 +111,20 @@ class SparseIndex:
         written = self._written
         if slot >= written:
             return self.ENTRY.unpack_from(self._tail, (slot - written) * size)
-        at = (slot - self._window_slot) * size
-        if not 0 <= at < len(self._window):
+        first, view = self._window
+        at = (slot - first) * size
+        if not 0 <= at < len(view):
             with _opened(self._disk, self.path, read_only=True) as file:
-                self._look_at(file, slot)
+                _, view = self._look_at(file, slot)
             at = 0
-        return self.ENTRY.unpack_from(self._window, at)
+        return self.ENTRY.unpack_from(view, at)
 
-    def _look_at(self, file: File, slot: int) -> None:
+    def _look_at(self, file: File, slot: int) -> tuple[int, bytes]:
         """Have the window begin at a written entry."""
         size = self.ENTRY.size
         length = min(self._written - slot, WINDOW_BYTES // size) * size
-        self._window = _exactly(file, slot * size, length)
-        self._window_slot = slot
+        self._window = window = (slot, _exactly(file, slot * size, length))
+        return window
 
     def _slot(self, key: int, field: struct.Struct | None = None) -> int:
         """The last slot whose key (or other field) is at most `key`, or -1."""
@@ -135,16 +136,15 @@ class SparseIndex:
         if not view or unpack(view)[0] > key:
             if not first:
                 return -1
-            view = self._window
+            written = first
+            first, view = self._window
             end = len(view) - size
             if (
                 end < 0
-                or (unpack(view)[0] > key and self._window_slot)
-                or (unpack(view, end)[0] <= key and self._window_slot + end // size + 1 < first)
+                or (unpack(view)[0] > key and first)
+                or (unpack(view, end)[0] <= key and first + end // size + 1 < written)
             ):
-                self._find_window(key, field or self.KEY)
-                view = self._window
-            first = self._window_slot
+                first, view = self._find_window(key, field or self.KEY)
         low, high = 0, len(view) // size
         while low < high:
             middle = (low + high) >> 1
@@ -154,7 +154,7 @@ class SparseIndex:
                 low = middle + 1
         return first + low - 1
 
-    def _find_window(self, key: int, field: struct.Struct) -> None:
+    def _find_window(self, key: int, field: struct.Struct) -> tuple[int, bytes]:
         """Move the window to where the last written entry up to `key` is, or to the beginning."""
         size = self.ENTRY.size
         low, high = 0, self._written
@@ -165,7 +165,7 @@ class SparseIndex:
                     high = middle
                 else:
                     low = middle
-            self._look_at(file, low)
+            return self._look_at(file, low)
 
     def keep(self, entries: int) -> None:
         """Drop every entry from this slot on."""
@@ -175,7 +175,7 @@ class SparseIndex:
         if entries >= self._written:
             del self._tail[(entries - self._written) * size :]
         else:
-            self._window = b""
+            self._window = _NOTHING
             self._tail = bytearray()
             with _opened(self._disk, self.path) as file:
                 file.truncate(entries * size)
@@ -184,7 +184,7 @@ class SparseIndex:
 
     def close(self) -> None:
         """Let the window go; what is in the tail stays, and the file is read again when needed."""
-        self._window = b""
+        self._window = _NOTHING
 
 
 class OffsetIndex(SparseIndex):

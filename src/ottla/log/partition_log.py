@@ -316,7 +316,7 @@ class PartitionLog(StoredLog):
         run = self._run
         for slot in range(run.slot(offset), len(run.items)):
             segment = run.items[slot]
-            if segment.file is answer.file:
+            if segment.has_open(answer.file):
                 beyond = segment.index.offset_beyond(answer.position + answer.length)
                 following = run.following(slot)
                 return beyond or (self.end_offset if following is None else following)

@@ -145,7 +145,7 @@ class _Opening:
                     self._disk.remove(offset_path(self._directory, base, suffix))
         suspects = []
         for slot, base in enumerate(bases):
-            segment = Segment.load(self._disk, self._directory, base, self._settings)
+            segment = Segment.load(self._disk, self._directory, base, self._settings, open_files=self._world.open_files)
             self._segments.append(segment)
             following = bases[slot + 1] if slot + 1 < len(bases) else None
             unflushed = following is None or following > self._remembered.recovery_point
@@ -208,7 +208,10 @@ class _Opening:
         for segment in self._segments:
             self._intact = False
             segment.delete()
-        self._segments[:] = [Segment.lazy(self._disk, self._directory, start_offset, self._settings)]
+        first = Segment.lazy(
+            self._disk, self._directory, start_offset, self._settings, open_files=self._world.open_files
+        )
+        self._segments[:] = [first]
         self._epochs.clear()
         self._epochs.dirty = False
         self._snapshots.remove_outside(start_offset, start_offset)

@@ -3,8 +3,8 @@
 Owns: the files of one base offset, how many bytes of the log file are valid, and when index entries are written
 (Kafka's rule: before the batch that comes after `index.interval.bytes` of batches). Never knows: producers, epochs, who
 reads or why a segment ends.
-Invariants: bytes past `size` do not exist for anyone; files are opened when first needed; nothing here is shared
-between threads while it changes.
+Invariants: bytes past `size` do not exist for anyone; files are opened when first needed, and may be closed behind the
+segment's back by `OpenFiles`; nothing else here is shared between threads while it changes.
 """
 
 from collections.abc import Iterator
@@ -23,6 +23,7 @@ from ottla.log.files import (
     sync_file,
 )
 from ottla.log.index import OffsetIndex, TimeIndex, TransactionIndex
+from ottla.log.open_files import UNBOUNDED, OpenFiles
 from ottla.log.settings import LogSettings
 from ottla.records.header import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, CorruptBatch
 
@@ -58,6 +59,7 @@ class Segment:
         "_gap",
         "_interval",
         "_latest",
+        "_open_files",
         "base_offset",
         "closed",
         "created_ms",
@@ -69,11 +71,21 @@ class Segment:
         "size",
         "suffix",
         "time_index",
+        "touched",
         "transaction_index",
     )
 
-    def __init__(self, disk: Disk, directory: str, base_offset: int, settings: LogSettings, suffix: str = "") -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        settings: LogSettings,
+        suffix: str = "",
+        open_files: OpenFiles = UNBOUNDED,
+    ) -> None:
         self._disk = disk
+        self._open_files = open_files
         self.directory = directory
         self.base_offset = base_offset
         self.suffix = suffix
@@ -81,6 +93,8 @@ class Segment:
         self.created_ms = 0
         self.jitter_ms = 0
         self.closed = False
+        self.touched = False
+        """Whether anything was read or written since it was loaded."""
         self.index = OffsetIndex(disk, self._path(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(disk, self._path(TIME_INDEX_SUFFIX), base_offset)
         self.transaction_index = TransactionIndex(disk, self._path(TRANSACTION_INDEX_SUFFIX))
@@ -94,9 +108,17 @@ class Segment:
         self._first_timestamp: int | None = None
 
     @classmethod
-    def create(cls, disk: Disk, directory: str, base_offset: int, settings: LogSettings, suffix: str = "") -> "Segment":
+    def create(
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        settings: LogSettings,
+        suffix: str = "",
+        open_files: OpenFiles = UNBOUNDED,
+    ) -> "Segment":
         """An empty segment; files of the same name are leftovers and go. Only the log file is made now."""
-        segment = cls.lazy(disk, directory, base_offset, settings, suffix)
+        segment = cls.lazy(disk, directory, base_offset, settings, suffix, open_files)
         try:
             for kind in SEGMENT_SUFFIXES:
                 disk.remove(segment._path(kind))
@@ -106,16 +128,32 @@ class Segment:
         return segment
 
     @classmethod
-    def lazy(cls, disk: Disk, directory: str, base_offset: int, settings: LogSettings, suffix: str = "") -> "Segment":
+    def lazy(
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        settings: LogSettings,
+        suffix: str = "",
+        open_files: OpenFiles = UNBOUNDED,
+    ) -> "Segment":
         """An empty segment that touches the disk when its first batch comes, for the first one of a new log."""
-        segment = cls(disk, directory, base_offset, settings, suffix)
+        segment = cls(disk, directory, base_offset, settings, suffix, open_files)
         segment._latest = (-1, base_offset)
         return segment
 
     @classmethod
-    def load(cls, disk: Disk, directory: str, base_offset: int, settings: LogSettings, suffix: str = "") -> "Segment":
+    def load(
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        settings: LogSettings,
+        suffix: str = "",
+        open_files: OpenFiles = UNBOUNDED,
+    ) -> "Segment":
         """A segment from its files, taken as they are; nothing stays open."""
-        segment = cls(disk, directory, base_offset, settings, suffix)
+        segment = cls(disk, directory, base_offset, settings, suffix, open_files)
         try:
             file = disk.open(segment.path)
             try:
@@ -141,8 +179,10 @@ class Segment:
         """The log file, opened when it is not open yet."""
         file = self._file
         if file is None:
-            file = self._file = self._disk.open(self.path, create=self.size == 0)
+            file = self._file = self._open_files.open(self._disk, self.path, create=self.size == 0)
             self.closed = False
+            self.touched = True
+            self._open_files.took(self)
         return file
 
     # Writing
@@ -184,11 +224,6 @@ class Segment:
     def full(self) -> bool:
         """Whether an index has no room for another entry."""
         return self.index.entries >= self.most_index_entries or self.time_index.entries >= self.most_time_entries
-
-    @property
-    def touched(self) -> bool:
-        """Whether anything was read or written since it was loaded."""
-        return self._file is not None
 
     def seal(self) -> None:
         """Write what a segment holds that takes no more batches: the last time entry, and its indexes whole."""
@@ -361,14 +396,25 @@ class Segment:
     def paths(self) -> list[str]:
         return [self._path(kind) for kind in SEGMENT_SUFFIXES]
 
-    def close(self) -> None:
-        """Let descriptors and maps go; they come back when the segment is used again."""
-        self.closed = True
+    def has_open(self, file: File) -> bool:
+        """Whether this is its log file, as it is open now."""
+        return self._file is file
+
+    def let_go(self) -> File | None:
+        """Forget the open log file and what is known of the indexes; both come back when the segment is used again.
+
+        The descriptor is closed with the last range of it that is still to be sent, or flush that is under way.
+        """
+        file, self._file = self._file, None
         self.index.close()
         self.time_index.close()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        return file
+
+    def close(self) -> None:
+        """Hold nothing open; the segment can be used again all the same."""
+        self.closed = True
+        self.let_go()
+        self._open_files.left(self)
 
     def delete(self) -> None:
         """Remove every file. Blocking."""

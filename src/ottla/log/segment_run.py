@@ -28,7 +28,9 @@ class SegmentRun:
 
     def create(self, base_offset: int, settings: LogSettings) -> Segment:
         """A new empty segment, which is not in the run yet."""
-        segment = Segment.create(self._world.disk, self.directory, base_offset, settings)
+        segment = Segment.create(
+            self._world.disk, self.directory, base_offset, settings, open_files=self._world.open_files
+        )
         segment.created_ms = self._world.clock.now_ms()
         jitter = min(settings.segment_jitter_ms, settings.segment_ms)
         segment.jitter_ms = int(self._world.random.uniform(0, jitter)) if jitter else 0

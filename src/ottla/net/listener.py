@@ -1,7 +1,8 @@
 """Accepting connections on an address.
 
 Owns: the listening sockets. Never knows: requests, limits. Invariants: a host name is listened to on every address it
-has here; a client that vanishes, or a moment without descriptors, does not stop the listener.
+has here; a client that vanishes, or a time without descriptors, does not stop the listener: who comes then waits in the
+system's backlog, the loop does not spin, and the log tells of it now and then.
 """
 
 import errno
@@ -12,11 +13,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 Accepted = Callable[[socket.socket, str], None]
+Room = Callable[[], str | None]
+"""Why no connection can be taken now, in words; None when one can."""
 
 logger = logging.getLogger("ottla.net")
 
 MOST_AT_ONCE = 64
 PAUSE_SECONDS = 0.5
+QUIET_SECONDS = 60.0
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -34,22 +38,27 @@ class Listener:
     def __init__(self, host: str, port: int, options: SocketOptions) -> None:
         self._sockets = _listening(host, port, options)
         self._loop: AbstractEventLoop | None = None
+        self._told_at: float | None = None
         self.port: int = self._sockets[0].getsockname()[1]
 
-    def start(self, loop: AbstractEventLoop, accepted: Accepted) -> None:
+    def start(self, loop: AbstractEventLoop, accepted: Accepted, room: Room = lambda: None) -> None:
         """From here on clients are taken; those that came before have waited in the backlog."""
         self._loop = loop
         for listening in self._sockets:
-            loop.add_reader(listening.fileno(), self._readable, listening, accepted)
+            loop.add_reader(listening.fileno(), self._readable, listening, accepted, room)
 
-    def _readable(self, listening: socket.socket, accepted: Accepted) -> None:
+    def _readable(self, listening: socket.socket, accepted: Accepted, room: Room) -> None:
         for _ in range(MOST_AT_ONCE):
+            refusal = room()
+            if refusal is not None:
+                self._pause(listening, accepted, room, refusal)
+                return
             try:
                 client, address = listening.accept()
             except OSError as problem:
                 # None left, or it has gone again: the next readiness tries once more.
                 if problem.errno in _NO_ROOM:
-                    self._pause(listening, accepted, problem)
+                    self._pause(listening, accepted, room, problem.strerror or str(problem))
                 return
             client.setblocking(False)
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -57,16 +66,19 @@ class Listener:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             accepted(client, str(address[0]))
 
-    def _pause(self, listening: socket.socket, accepted: Accepted, problem: OSError) -> None:
+    def _pause(self, listening: socket.socket, accepted: Accepted, room: Room, why: str) -> None:
         """The client stays ready to be taken: without a pause the loop would do nothing but try."""
         assert self._loop is not None, "accepting means started"
-        logger.warning("takes no connections for a moment: %s", problem.strerror)
+        now = self._loop.time()
+        if self._told_at is None or now - self._told_at >= QUIET_SECONDS:
+            self._told_at = now
+            logger.warning("takes no connections for a moment: %s", why)
         self._loop.remove_reader(listening.fileno())
-        self._loop.call_later(PAUSE_SECONDS, self._resume, listening, accepted)
+        self._loop.call_later(PAUSE_SECONDS, self._resume, listening, accepted, room)
 
-    def _resume(self, listening: socket.socket, accepted: Accepted) -> None:
+    def _resume(self, listening: socket.socket, accepted: Accepted, room: Room) -> None:
         if self._loop is not None and listening in self._sockets:
-            self._loop.add_reader(listening.fileno(), self._readable, listening, accepted)
+            self._loop.add_reader(listening.fileno(), self._readable, listening, accepted, room)
 
     def close(self) -> None:
         for listening in self._sockets:

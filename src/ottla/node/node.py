@@ -28,10 +28,12 @@ from ottla.controller.quorum_ports import UnreadableMetadata
 from ottla.controller.quorum_state import BadQuorumState
 from ottla.controller.server import ControllerServer
 from ottla.log.files import StorageFailure, World
+from ottla.log.open_files import OpenFiles
 from ottla.log.properties import UnusableDirectory
 from ottla.log.store import NoUsableDirectory
-from ottla.net.listener import Listener, SocketOptions
+from ottla.net.listener import Listener, Room, SocketOptions
 from ottla.node.assembly import Addresses, Assembly
+from ottla.node.descriptors import raise_limit, share_out
 from ottla.node.listeners import Address, BadListener, parse_listeners
 from ottla.node.log_lines import set_up
 from ottla.node.options import Options, StartFailure, resolve
@@ -94,7 +96,10 @@ class Node:
         self.values = values
         self._started = started
         self._as_json = as_json
-        self.world = World(RealDisk(), RealClock(), RealRandom(), boot_id(), mount_identity)
+        self._descriptors = share_out(raise_limit())
+        clock = RealClock()
+        open_files = OpenFiles(self._descriptors.log_files, clock.monotonic)
+        self.world = World(RealDisk(), clock, RealRandom(), boot_id(), mount_identity, open_files)
         self._ending: asyncio.Event | None = None
         self._failure: str | None = None
         self._watching: Watching | None = None
@@ -106,7 +111,6 @@ class Node:
         self._ending = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._ending.set)
-        _raise_descriptor_limit()
         sys.setswitchinterval(SWITCH_SECONDS)
         listeners = self._listen()
         threads = ThreadPoolExecutor(self.values.integer("num.io.threads"), "ottla-io")
@@ -161,7 +165,7 @@ class Node:
             assembly.open()
             for address, listener in listeners:
                 if assembly.server is not None and address in assembly.addresses.controllers:
-                    listener.start(loop, partial(_accept, assembly.server, address.name))
+                    listener.start(loop, partial(_accept, assembly.server, address.name), self._room(for_nodes=True))
             if not await self._unless_ended(assembly.start()):
                 await assembly.stop()
                 return False
@@ -170,8 +174,19 @@ class Node:
             raise StartFailure(str(failure)) from None
         for address, listener in listeners:
             if assembly.broker is not None and address in assembly.addresses.brokers:
-                listener.start(loop, partial(_accept, assembly.broker, address.name))
+                own = address.name == self.values.inter_broker_listener and len(assembly.addresses.brokers) > 1
+                listener.start(loop, partial(_accept, assembly.broker, address.name), self._room(for_nodes=own))
         return True
+
+    def _room(self, *, for_nodes: bool) -> Room:
+        """Whether another connection leaves the logs the descriptors that they need."""
+
+        def refusal() -> str | None:
+            hosts = (self._assembly.broker, self._assembly.server)
+            count = sum(len(host.connections) for host in hosts if host is not None)
+            return self._descriptors.refusal(count, for_nodes=for_nodes)
+
+        return refusal
 
     async def _unless_ended(self, work: Coroutine[None, None, None]) -> bool:
         """Whether the work was done; if not, the node was told to stop before."""
@@ -290,18 +305,3 @@ def _why_not_bound(address: Address, problem: OSError) -> str:
     if problem.errno in (errno.EACCES, errno.EPERM):
         return f"this user may not listen on port {address.port}; choose one above 1023 with --port."
     return f"cannot listen on {address}: {problem.strerror or problem}; see the setting listeners."
-
-
-def _raise_descriptor_limit() -> None:
-    """Every open segment and client is a descriptor, and the usual soft limit is small."""
-    try:
-        import resource
-    except ImportError:
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = hard if hard != resource.RLIM_INFINITY else 1 << 20
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        except (OSError, ValueError):
-            logger.warning("the limit of open files stays at %d", soft)

@@ -1,7 +1,7 @@
 """The real file system behind the `Disk` port.
 
-Owns: descriptors. Never knows: what the bytes mean. Invariant: an append either writes every byte or raises; the caller
-decides whether to cut the torn tail.
+Owns: descriptors. Never knows: what the bytes mean. Invariants: a file is closed at the latest with its last reference;
+an append either writes every byte or raises, and the caller decides whether to cut the torn tail.
 """
 
 import errno
@@ -82,6 +82,8 @@ class RealFile:
             # Closing lets other threads run: one of them must not use a number that already means another file.
             self._descriptor = -1
             os.close(descriptor)
+
+    __del__ = close  # whoever holds the file last decides how long it stays open
 
 
 class RealDisk:

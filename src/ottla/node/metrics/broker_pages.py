@@ -245,6 +245,10 @@ def write_storage(page: Page, broker: Broker) -> Iterator[None]:
     room = [(each.path, broker.disk_room(each.path)) for each in broker.store.live]
     page.all_series(all_families.DIRECTORY_TOTAL, (((path,), total) for path, (total, _) in room))
     page.all_series(all_families.DIRECTORY_FREE, (((path,), free) for path, (_, free) in room))
+    files = broker.world.open_files
+    page.number(all_families.LOG_FILES, len(files))
+    page.number(all_families.MOST_LOG_FILES, files.most)
+    page.number(all_families.RECLAIMED_FILES, files.reclaimed)
     yield
 
 

@@ -110,6 +110,9 @@ DIRECTORY_OFFLINE = _gauge(
 )
 DIRECTORY_TOTAL = _gauge("ottla_log_directory_total_bytes", "Size of the disk under a data directory.", "logDirectory")
 DIRECTORY_FREE = _gauge("ottla_log_directory_free_bytes", "Room left under a data directory.", "logDirectory")
+LOG_FILES = _gauge("ottla_log_open_files", "Log files that are open.")
+MOST_LOG_FILES = _gauge("ottla_log_max_open_files", "Log files that may be open, as the limit of open files has it.")
+RECLAIMED_FILES = _counter("ottla_log_reclaimed_files_total", "Log files that were closed to keep within that.")
 
 _LED = "kafka_cluster_partition_"
 PARTITION_UNDER_REPLICATED = _gauge(
@@ -257,6 +260,9 @@ GROUPED: dict[str, tuple[Family, ...]] = {
         DIRECTORY_OFFLINE,
         DIRECTORY_TOTAL,
         DIRECTORY_FREE,
+        LOG_FILES,
+        MOST_LOG_FILES,
+        RECLAIMED_FILES,
     ),
     "Partitions, told by their leader": (
         PARTITION_UNDER_REPLICATED,
