@@ -66,7 +66,8 @@ ACCEPTED = (
     _sending("write to a known and an unknown partition", lambda s: _produce(s, (0, batch(THREE)), (9, batch(THREE))),
              then=[records_of("t")]),
     _sending("write to one partition twice in a request",
-             lambda s: _produce(s, (0, batch(THREE)), (0, batch([Rec(b"second")]))), versions=(3, 9, 12)),
+             lambda s: _produce(s, (0, batch(THREE)), (0, batch([Rec(b"second")]))), versions=(3, 9, 12),
+             then=[records_of("t")]),
     _sending("write nothing", lambda s: {"acks": -1, "timeout": 10_000, "topic_data": []}),
 )  # fmt: skip
 

@@ -70,12 +70,6 @@ def leaves_the_inside_of_batches_alone(ours: Any, theirs: Any) -> None:
     ours[:] = theirs
 
 
-def writes_each_batch_it_was_sent(ours: Any, theirs: Any) -> None:
-    """A partition named twice in one Produce request: Kafka keeps the last batch and forgets the first without a word.
-    ottla writes both in order and answers both."""
-    ours[:] = theirs
-
-
 def names_a_topic_without_partitions(ours: Any, theirs: Any) -> None:
     """A commit for no partition of a topic: Kafka leaves the topic out of its answer, ottla answers what was asked."""
     assert not any(topic["partitions"] for topic in ours[0]["topics"])
@@ -94,7 +88,6 @@ BY_CASE: dict[str, Callable[[Any, Any], None]] = {
     "write too low a record count": leaves_the_inside_of_batches_alone,
     "write garbage for records": leaves_the_inside_of_batches_alone,
     "write garbage for gzip": leaves_the_inside_of_batches_alone,
-    "write to one partition twice in a request": writes_each_batch_it_was_sent,
     "commit to no partition": names_a_topic_without_partitions,
 }
 

@@ -79,7 +79,7 @@ class Deferred:
         """How many seconds the client asked to wait: so much longer may the answer take without being slow."""
         self.watch: Watch | None = None
         """Who measures the request."""
-        self.abandoned: Callable[[], None] | None = None
+        self.abandoned: Callable[[], object] | None = None
         """Called when the client has gone before its answer came: whoever waits for it need not wait any longer."""
 
     def share(self) -> None:
@@ -112,6 +112,7 @@ class Connection:
         "_frame",
         "_frame_size",
         "_hangups",
+        "_held",
         "_intake",
         "_loop",
         "_now",
@@ -158,6 +159,7 @@ class Connection:
         """The place that the request being received was last given, if any."""
         self._rest = bytearray()
         self._frame: Buffer | None = None
+        self._held: Buffer | None = None
         self._frame_size = 0
         self._filled = 0
         self._out: deque[Any] = deque()
@@ -189,6 +191,15 @@ class Connection:
         self._waiting.append(place)
         return place
 
+    def keep(self, frame: memoryview) -> memoryview:
+        """The bytes of the request being received, to be used after `receive`: until its place, which is alone, has
+        its reply. A large one is not copied."""
+        if self._held is None:
+            return memoryview(bytearray(frame))
+        kept, self._held = memoryview(self._held)[: len(frame)], None
+        self._intake.keep(self, len(frame))
+        return kept
+
     @property
     def waiting(self) -> int:
         """Requests that have not been answered."""
@@ -208,6 +219,7 @@ class Connection:
         waiting = self._waiting
         if completed.alone:
             self._alone = False
+            self._intake.let_go(self)
         if not self.open:
             waiting.clear()
             return
@@ -391,10 +403,13 @@ class Connection:
             self._frame = None
             self._intake.release(self)
             self._corked = True
+            self._held = frame
             with view[: self._frame_size] as whole:
                 self._service.receive(self, whole)
             self._corked = False
-        self._intake.give_back(frame)
+        if self._held is not None:  # it was not kept
+            self._held = None
+            self._intake.give_back(frame)
         if self._out:
             self._flush()
         self._balance()
@@ -415,6 +430,7 @@ class Connection:
         self._loop.remove_writer(descriptor)
         self._socket.close()
         self._intake.release(self)
+        self._intake.let_go(self)
         self._frame = None
         self._rest = bytearray()
         self._out.clear()

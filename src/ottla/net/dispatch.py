@@ -2,16 +2,19 @@
 
 Owns: the one place where requests are taken apart, counted and answered, and where failures become error codes or a
 closed connection. Never knows: what an API does, whether a broker or a controller serves it. Invariants: every request
-is answered or its connection closed; a bad one disturbs no other client; requests in progress are bounded.
+is answered or its connection closed; a bad one disturbs no other client; requests in progress are bounded; of all
+long ones together a millisecond's work at most is done between other requests, and of very long ones one is in memory
+as objects, which take many times the room of its bytes.
 """
 
 import asyncio
 import logging
 import math
 from collections.abc import Callable, Coroutine, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from struct import Struct
 from struct import error as StructError
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Clock
@@ -21,6 +24,7 @@ from ottla.net.connections import Connections
 from ottla.net.request_times import RequestMeter
 from ottla.wire.apis import API_VERSIONS, FETCH, JOIN_GROUP, SYNC_GROUP, Api, RequestHead, read_head, response_head
 from ottla.wire.codec import MalformedMessage, decode, decode_in_steps, encode_in_steps, reader, stepper, write
+from ottla.wire.primitives import MOST_ELEMENTS
 from ottla.wire.refusals import refusals, refusals_in_steps
 from ottla.wire.schema import Root
 
@@ -40,6 +44,10 @@ _STEPS_BETWEEN_LOOKS = 16
 """Elements after which the clock is looked at: each takes a few microseconds."""
 LONG_REQUEST = 16 * 1024
 """Requests of more bytes are read in steps: so many take about a millisecond."""
+VERY_LONG_REQUEST = 256 * 1024
+"""Requests of more bytes are read and worked on one after the other."""
+MOST_STEPS = MOST_ELEMENTS
+"""Elements of all arrays of a request together, each of which becomes an object."""
 QUIET_SECONDS = 0.1
 """Without a request for so long, there is time to prepare for those to come."""
 
@@ -94,6 +102,9 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._received = 0
         self._room = asyncio.Semaphore(limits.most_requests)
+        self._line = asyncio.Lock()
+        """Whose step it is among the long ones."""
+        self._very_long = asyncio.Lock()
         self.meter = RequestMeter(host.clock.monotonic, host.loop, limits.slow_seconds)
 
     # --- net.Service ---
@@ -141,8 +152,9 @@ class Dispatcher:
         handler, kind = self._handler(api)
         context = Context(head.version, head.client_id, connection.listener, connection.peer, connection)
         if len(frame) > LONG_REQUEST:
-            # Copied, because what the frame lies in is used again when this returns.
-            place = self._start(connection, self._read_and_ask(bytes(frame), head, api, context), head, api)
+            kept = connection.keep(frame)
+            work = self._read_and_ask(kept, head, api, context)
+            place = self._start(connection, work, head, api, len(frame))
             place.patience = math.inf if api.key in (JOIN_GROUP, SYNC_GROUP) else 0.0
             return
         if head.version < 0:
@@ -174,17 +186,24 @@ class Dispatcher:
         if errors:
             self.meter.refused(api.name, errors)
 
-    def _start(self, connection: Connection, work: Coroutine[Any, Any, Any], head: RequestHead, api: Api) -> Deferred:
+    def _start(
+        self, connection: Connection, work: Coroutine[Any, Any, Any], head: RequestHead, api: Api, size: int = 0
+    ) -> Deferred:
+        """Begin on work that takes its time; of a long request, `size` bytes are held by it."""
         place = connection.defer(alone=True)
-        task = self._host.loop.create_task(self._finish(connection, place, work, head, api))
+        room = self._very_long if size > VERY_LONG_REQUEST else nullcontext()
+        task = self._host.loop.create_task(self._finish(connection, place, work, head, api, room))
+        if size:
+            place.abandoned = task.cancel
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return place
 
-    async def _read_and_ask(self, frame: bytes, head: RequestHead, api: Api, context: Context) -> Any:
+    async def _read_and_ask(self, frame: memoryview, head: RequestHead, api: Api, context: Context) -> Any:
         """What the handler of a long request answers; a future is left to the caller."""
         handler, kind = self._handler(api)
-        request = await in_steps(decode_in_steps(kind, head.version, frame, head.body), self._host.loop)
+        work = decode_in_steps(kind, head.version, frame, head.body)
+        request = await in_steps(work, self._host.loop, self._line, MOST_STEPS)
         answer = handler(self._host, request, context)
         return await answer if asyncio.iscoroutine(answer) else answer
 
@@ -200,11 +219,18 @@ class Dispatcher:
             connection.drop("an internal error")
 
     async def _finish(
-        self, connection: Connection, place: Deferred, work: Coroutine[Any, Any, Any], head: RequestHead, api: Api
+        self,
+        connection: Connection,
+        place: Deferred,
+        work: Coroutine[Any, Any, Any],
+        head: RequestHead,
+        api: Api,
+        room: AbstractAsyncContextManager[None],
     ) -> None:
         answer: Root | None
         try:
-            async with self._room:
+            async with self._room, room:
+                place.abandoned = None  # what was begun is ended
                 answer = await work
             if asyncio.isfuture(answer):
                 # It waits for others, who need room to be heard.
@@ -214,12 +240,15 @@ class Dispatcher:
             return
         except Exception as problem:
             answer = failure(api, problem)
+        finally:
+            work.close()  # where it was never begun
         if answer is None:
             connection.drop(f"{api.name} failed")
             return
+        loop, line = self._host.loop, self._line
         try:
-            self.meter.refused(api.name, await in_steps(refusals_in_steps(answer, head.version), self._host.loop))
-            parts = await in_steps(encode_in_steps(answer, head.version), self._host.loop)
+            self.meter.refused(api.name, await in_steps(refusals_in_steps(answer, head.version), loop, line))
+            parts = await in_steps(encode_in_steps(answer, head.version), loop, line)
         except Exception:
             # Without this the client would wait for ever: nobody looks at the end of this task.
             logger.exception("an answer to %s could not be written", api.name)
@@ -287,19 +316,56 @@ def encoded(answer: Root, head: RequestHead, api: Api) -> bytearray:
     return out
 
 
-async def in_steps(work: Generator[None, None, T], loop: asyncio.AbstractEventLoop) -> T:
-    """The value of work that is done so that other requests get their turn in between."""
-    until = loop.time() + _STEP_SECONDS
+async def in_steps(
+    work: Generator[None, None, T],
+    loop: asyncio.AbstractEventLoop,
+    line: asyncio.Lock | None = None,
+    most: float = math.inf,
+) -> T:
+    """The value of work that is done so that other requests get their turn in between.
+
+    Those that stand in the same line take turns among themselves too, however many they are, but for a first step each.
+    Work of more steps than `most` is refused as MalformedMessage.
+    """
+    portion = _Portion(work, loop, most)
+    if portion.done():
+        return portion.value
     while True:
-        try:
-            for _ in range(_STEPS_BETWEEN_LOOKS):
-                next(work)
-        except StopIteration as end:
-            value: T = end.value
-            return value
-        if loop.time() > until:
+        if line is None:
             await asyncio.sleep(0)
-            until = loop.time() + _STEP_SECONDS
+            done = portion.done()
+        else:
+            async with line:
+                await asyncio.sleep(0)
+                done = portion.done()
+        if done:
+            return portion.value
+
+
+class _Portion(Generic[T]):
+    """As much of some work as may be done at a time."""
+
+    def __init__(self, work: Generator[None, None, T], loop: asyncio.AbstractEventLoop, most: float) -> None:
+        self._work = work
+        self._loop = loop
+        self._left = most
+        self.value: T
+
+    def done(self) -> bool:
+        """Do one portion; says whether it was the last, which leaves the value."""
+        until = self._loop.time() + _STEP_SECONDS
+        try:
+            while True:
+                for _ in range(_STEPS_BETWEEN_LOOKS):
+                    next(self._work)
+                self._left -= _STEPS_BETWEEN_LOOKS
+                if self._left < 0:
+                    raise MalformedMessage("a request of too many elements")
+                if self._loop.time() > until:
+                    return False
+        except StopIteration as end:
+            self.value = end.value
+            return True
 
 
 def failure(api: Api, problem: Exception) -> Root | None:

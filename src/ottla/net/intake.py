@@ -1,8 +1,9 @@
 """The memory into which requests are received.
 
 Owns: one small buffer that all connections of a loop share, and the larger buffers for frames that do not fit it.
-Never knows: sockets, what a frame means. Invariants: a frame is handled before the next read, so idle connections hold
-no buffer; the bytes of unfinished frames stay within a limit.
+Never knows: sockets, what a frame means. Invariants: a frame is handled before the next read, unless it is kept while
+it is worked on, so idle connections hold no buffer; the bytes of unfinished and of kept frames stay within a limit, as
+far as the unfinished ones can make room.
 """
 
 import mmap
@@ -30,6 +31,7 @@ class Intake:
         self._used = 0
         self._kept: list[Buffer] = []
         self._holders: dict[Holder, int] = {}
+        self._keepers: dict[Holder, int] = {}
 
     @property
     def used(self) -> int:
@@ -61,3 +63,11 @@ class Intake:
 
     def release(self, holder: Holder) -> None:
         self._used -= self._holders.pop(holder, 0)
+
+    def keep(self, holder: Holder, size: int) -> None:
+        """Note that `holder` keeps a whole frame of `size` bytes while it is worked on."""
+        self._used += size - self._keepers.pop(holder, 0)
+        self._keepers[holder] = size
+
+    def let_go(self, holder: Holder) -> None:
+        self._used -= self._keepers.pop(holder, 0)

@@ -22,6 +22,7 @@ from ottla.wire.primitives import (
     non_null,
     read_compact_count,
     read_count,
+    read_tag_count,
     read_varint,
     skip_tags,
     take_slice,
@@ -35,6 +36,8 @@ from ottla.wire.schema import LATEST, Encoded, Field, Message, Root
 Writer = Callable[[bytearray, Any], None]
 Stepper = Callable[[bytearray, Any], Iterator[None]]
 SteppedReader = Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]]
+PORTION = 256
+"""Values of one size that are read in one step."""
 PART_BYTES = 256 * 1024
 """What is written in steps comes in parts of this size or a little more."""
 M = TypeVar("M", bound=Message)
@@ -51,8 +54,8 @@ def decode(kind: type[R], version: int, data: ByteView, position: int = 0) -> tu
 
 
 def decode_in_steps(kind: type[R], version: int, data: ByteView, position: int = 0) -> Generator[None, None, R]:
-    """The same message, its value in the end: pauses after each element of its arrays, so that a long request can be
-    read between other work."""
+    """The same message, its value in the end: pauses after each element of its arrays (of values of one size, after
+    some hundred), so that a long request can be read between other work."""
     view = data if isinstance(data, memoryview) else memoryview(data)
     try:
         message: R
@@ -100,7 +103,7 @@ def reader(kind: type[Message], version: int, flexible: bool) -> Reader:
 
 
 def stepped_reader(kind: type[Message], version: int, flexible: bool) -> SteppedReader:
-    """The compiled reader of one version as a generator that pauses after each element of its arrays of structs."""
+    """The compiled reader of one version as a generator that pauses within its arrays."""
     found: SteppedReader = _stepped_readers[kind, version, flexible]
     return found
 
@@ -135,7 +138,13 @@ class _Source:
         self.flexible = flexible
         self.stepped = stepped
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {"kind": kind, "varint": read_varint, "slice_": take_slice, "non_null": non_null}
+        self.names: dict[str, Any] = {
+            "kind": kind,
+            "varint": read_varint,
+            "tag_count": read_tag_count,
+            "slice_": take_slice,
+            "non_null": non_null,
+        }
 
     def name(self, prefix: str, value: Any) -> str:
         name = f"{prefix}{len(self.names)}"
@@ -194,6 +203,8 @@ class _ReaderSource(_Source):
                 layout = Struct(">" + FIXED[kind][0])
                 return f"({target},) = {self.name('s', layout.unpack_from)}(b, p); p += {layout.size}"
             return f"{target}, p = {self.name('r', READERS[kind, self.compact(field)])}(b, p)"
+        if self.stepped:
+            return f"{target}, p = yield from {self.name('g', stepped_reader(kind, self.version, self.flexible))}(b, p)"
         return f"{target}, p = {self.name('r', reader(kind, self.version, self.flexible))}(b, p)"
 
     def field(self, field: Field, target: str, indent: str) -> None:
@@ -218,31 +229,39 @@ class _ReaderSource(_Source):
         add(f"{indent}    {target} = None" if nullable else f"{indent}    non_null(None)")
         add(f"{indent}else:")
         if isinstance(field.kind, str) and field.kind in FIXED:
-            code, size = FIXED[field.kind]
-            unpack = self.name("u", unpack_from)
-            add(f"{indent}    slice_(b, p, n * {size})")
-            if field.kind == "uuid":
-                add(f"{indent}    {target} = [bytes(b[q:q + 16]) for q in range(p, p + n * 16, 16)]")
-            else:
-                add(f"{indent}    {target} = list({unpack}(f'>{{n}}{code}', b, p))")
-            add(f"{indent}    p += n * {size}")
+            self.fixed_array(field.kind, target, indent)
             return
         add(f"{indent}    {target} = []")
         add(f"{indent}    for _ in range(n):")
-        if self.stepped and not isinstance(field.kind, str):
-            nested = self.name("g", stepped_reader(field.kind, self.version, self.flexible))
-            add(f"{indent}        x, p = yield from {nested}(b, p)")
+        add(f"{indent}        {self.value(field, 'x')}")
+        if self.stepped:
             add(f"{indent}        yield")
-        else:
-            add(f"{indent}        {self.value(field, 'x')}")
         if isinstance(field.kind, str):
             add(f"{indent}        if x is None: non_null(x)")
         add(f"{indent}        {target}.append(x)")
 
+    def fixed_array(self, kind: str, target: str, indent: str) -> None:
+        """`n` values of one size, at once or, where that is asked for, a portion at a time."""
+        add = self.lines.append
+        code, size = FIXED[kind]
+        add(f"{indent}    slice_(b, p, n * {size})")
+        if kind == "uuid":
+            some = "[bytes(b[r:r + 16]) for r in range(p, p + k * 16, 16)]"
+        else:
+            some = f"{self.name('u', unpack_from)}(f'>{{k}}{code}', b, p)"
+        if not self.stepped:
+            add(f"{indent}    k = n; {target} = list({some})")
+            add(f"{indent}    p += n * {size}")
+            return
+        add(f"{indent}    {target} = []")
+        add(f"{indent}    for q in range(0, n, {PORTION}):")
+        add(f"{indent}        k = min({PORTION}, n - q); {target} += {some}; p += k * {size}")
+        add(f"{indent}        yield")
+
     def tags(self, tagged: list[Field]) -> None:
         add = self.lines.append
         add("tags = {}")
-        add("t, p = varint(b, p)")
+        add("t, p = tag_count(b, p)")
         add("for _ in range(t):")
         add("    tag, p = varint(b, p)")
         add("    size, p = varint(b, p)")

@@ -14,6 +14,7 @@ from ottla.wire.primitives import (
     read_compact_string,
     read_count,
     read_string,
+    read_tag_count,
     read_varint,
     skip_tags,
     write_compact_string,
@@ -138,7 +139,7 @@ def _read(b: memoryview, p: int, version: int) -> FetchRequest:
     if version >= 11:
         rack, p = read_compact_string(b, p) if flexible else read_string(b, p)
     if flexible:
-        count, p = read_varint(b, p)
+        count, p = read_tag_count(b, p)
         for _ in range(count):
             tag, p = read_varint(b, p)
             size, p = read_varint(b, p)
@@ -191,7 +192,7 @@ def _read_partition(b: memoryview, p: int, version: int) -> tuple[WantedPartitio
 
 def _read_watermark(b: memoryview, p: int) -> tuple[int, int]:
     watermark = NO_WATERMARK
-    count, p = read_varint(b, p)
+    count, p = read_tag_count(b, p)
     for _ in range(count):
         tag, p = read_varint(b, p)
         size, p = read_varint(b, p)

@@ -29,6 +29,14 @@ FIXED = {
 }
 
 
+MOST_ELEMENTS = 1_000_000
+"""What an array may have: Kafka 4.4 refuses more, as their objects take many times the memory of the bytes."""
+MOST_TAGS = 10_000
+"""How many tagged fields may follow a structure, likewise."""
+_FEW = 1000
+"""Arrays that claim no more are not looked at twice: where the bytes are missing, reading finds out soon."""
+
+
 class MalformedMessage(Exception):
     """Bytes that are no message of the version they claim to be."""
 
@@ -120,24 +128,45 @@ def read_compact_bytes(b: memoryview, p: int) -> tuple[bytes | None, int]:
 
 
 def read_count(b: memoryview, p: int) -> tuple[int, int]:
-    """An array's length, -1 for null; never more than the bytes that follow."""
+    """An array's length, -1 for null; where it is long, never more than the bytes that follow."""
     (count,) = _int32(b, p)
     p += 4
-    if count > len(b) - p:
-        raise MalformedMessage("an array claims more elements than the message has bytes")
+    if count > _FEW:
+        _check_count(count, len(b) - p)
     return count, p
 
 
 def read_compact_count(b: memoryview, p: int) -> tuple[int, int]:
     count, p = read_varint(b, p)
     count -= 1
-    if count > len(b) - p:
-        raise MalformedMessage("an array claims more elements than the message has bytes")
+    if count > _FEW:
+        _check_count(count, len(b) - p)
     return count, p
+
+
+def _check_count(count: int, size: int) -> None:
+    if count > size:
+        raise MalformedMessage("an array claims more elements than the message has bytes")
+    if count > MOST_ELEMENTS:
+        raise MalformedMessage(f"an array of {count} elements (at most {MOST_ELEMENTS} are taken)")
+
+
+def read_tag_count(b: memoryview, p: int) -> tuple[int, int]:
+    """How many tagged fields follow."""
+    count, p = read_varint(b, p)
+    if count > MOST_TAGS:
+        _too_many_tags(count)
+    return count, p
+
+
+def _too_many_tags(count: int) -> None:
+    raise MalformedMessage(f"{count} tagged fields (at most {MOST_TAGS} are taken)")
 
 
 def skip_tags(b: memoryview, p: int) -> int:
     count, p = read_varint(b, p)
+    if count > MOST_TAGS:
+        _too_many_tags(count)
     for _ in range(count):
         _, p = read_varint(b, p)
         size, p = read_varint(b, p)

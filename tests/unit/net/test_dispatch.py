@@ -2,12 +2,13 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from typing import Any
 
 import pytest
 
 from ottla.broker.apis import SERVED
+from ottla.net import dispatch
 from ottla.net.dispatch import LONG_REQUEST, Context, Dispatcher, Limits
 from ottla.runtime.world import RealClock
 from ottla.wire.codec import PART_BYTES, decode, encode
@@ -34,6 +35,7 @@ class Host:
         self.turns_before_the_answer = 0
         self.asked = 0
         self.error = 0
+        self.gate = asyncio.Event()
 
     def closed(self, connection: object, reason: str) -> None:
         self.closed_because = reason
@@ -61,6 +63,13 @@ class Host:
             raise ValueError("no")
         if self.form == "future" and len(request.resources) > 1:
             return self.waiting
+
+        async def when_open() -> Response:
+            await self.gate.wait()
+            return response
+
+        if self.form == "gate":
+            return when_open()
         return later() if self.form == "coroutine" else response
 
 
@@ -159,3 +168,79 @@ async def test_errors_are_counted_once_however_the_answer_is_given(
     await answer(client)
     service: Any = client.service
     assert service.meter.errors == {("DescribeConfigs", 29): count}
+
+
+async def test_a_request_of_too_many_elements_closes_its_connection(
+    host: Host, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "MOST_STEPS", 3000)
+    await client.send(frame(question(5_000)))
+    await client.until(lambda: host.closed_because is not None)
+    assert "too many elements" in (host.closed_because or "")
+    assert host.asked == 0
+
+
+async def test_very_long_requests_are_worked_on_one_after_the_other_and_others_meanwhile(host: Host) -> None:
+    host.form = "gate"
+    first = a_client(host, room=100)
+    second, third = Client(first.service), Client(first.service)
+    very_long = question(30_000)
+    assert len(very_long) > dispatch.VERY_LONG_REQUEST
+    await first.send(frame(very_long))
+    await first.until(lambda: host.asked == 1)
+    await second.send(frame(very_long))
+    await third.send(frame(question(5_000)))
+    await third.until(lambda: host.asked == 2)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert host.asked == 2, "the second very long one waits"
+    host.gate.set()
+    assert len(await answer(second)) == 30_000
+    for one in (first, second, third):
+        one.close()
+
+
+async def test_a_long_request_that_waits_for_its_turn_goes_with_its_client(host: Host) -> None:
+    host.form = "gate"
+    first = a_client(host, room=100)
+    second = Client(first.service)
+    very_long = question(30_000)
+    await first.send(frame(very_long))
+    await first.until(lambda: host.asked == 1)
+    await second.send(frame(very_long))
+    await second.until(lambda: second.intake._keepers != {})
+    second.socket.close()
+    await second.until(lambda: not second.connection.open)
+    assert second.intake.used == 0
+    assert first.service.in_progress == 2
+    await second.until(lambda: first.service.in_progress == 1)
+    host.gate.set()
+    assert len(await answer(first)) == 30_000
+    assert host.asked == 1
+    first.close()
+    second.close()
+
+
+async def test_however_many_long_works_there_are_one_step_is_taken_between_other_requests() -> None:
+    loop = asyncio.get_running_loop()
+    line = asyncio.Lock()
+    steps: list[int] = []
+    turn = 0
+
+    def work() -> Generator[None, None, int]:
+        for _ in range(3):
+            steps.append(turn)
+            until = loop.time() + 2 * dispatch._STEP_SECONDS
+            while loop.time() < until:
+                pass
+            for _ in range(dispatch._STEPS_BETWEEN_LOOKS):
+                yield
+        return 7
+
+    tasks = [loop.create_task(dispatch.in_steps(work(), loop, line)) for _ in range(5)]
+    while not all(task.done() for task in tasks):
+        turn += 1
+        await asyncio.sleep(0)
+    assert [task.result() for task in tasks] == [7] * 5
+    after_the_first = sorted(steps)[5:]
+    assert len(after_the_first) == len(set(after_the_first)), "one step a turn"

@@ -2,11 +2,12 @@
 
 Special times: latest, earliest, greatest timestamp, earliest local, latest tiered (there is no tiered storage here, so
 those answer what Kafka answers without it). Clients see what is committed, followers all there is. A leader that does
-not know yet how much was committed before its time does not tell clients where the log ends.
+not know yet how much was committed before its time does not tell clients where the log ends. Batches are kept as they
+came, so one of them may hold no records that can be read: that is an error of its own partition.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import logging
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
@@ -14,6 +15,7 @@ from ottla.broker.partitions import Partition
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
 from ottla.net.dispatch import Context
+from ottla.records.header import CorruptBatch
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -25,8 +27,12 @@ from ottla.wire.messages.list_offsets import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+logger = logging.getLogger("ottla.broker")
+
 AT_ONCE = 200
 """Partitions looked into before other requests get their turn."""
+NAMES_AT_ONCE = 4000
+"""Likewise, where they are only compared."""
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -47,31 +53,34 @@ NEEDS_VERSION = {
 
 
 async def handle(broker: "Broker", request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
-    seen: set[tuple[str, int]] = set()
-    twice: set[tuple[str, int]] = set()
-    for topic in request.topics:
-        for asked in topic.partitions:
-            key = (topic.name, asked.partition_index)
-            (twice if key in seen else seen).add(key)
+    twice = await _named_twice(request)
     answers: list[ListOffsetsTopicResponse] = []
     looked = 0
     for topic in request.topics:
-        partitions: list[ListOffsetsPartitionResponse] = []
-        for asked in _once(topic.partitions):
-            if (topic.name, asked.partition_index) in twice:
-                partitions.append(_refused(asked, ErrorCode.INVALID_REQUEST))
-            else:
-                partitions.append(_answer(broker, request, topic.name, asked, context.version))
+        partitions: dict[int, ListOffsetsPartitionResponse] = {}
+        for asked in topic.partitions:
             looked += 1
             if looked % AT_ONCE == 0:
                 await asyncio.sleep(0)
-        answers.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+            number = asked.partition_index
+            if (topic.name, number) not in twice:
+                partitions[number] = _answer(broker, request, topic.name, asked, context.version)
+            elif number not in partitions:  # what is asked for twice is refused once
+                partitions[number] = _refused(asked, ErrorCode.INVALID_REQUEST)
+        answers.append(ListOffsetsTopicResponse(name=topic.name, partitions=list(partitions.values())))
     return ListOffsetsResponse(topics=answers)
 
 
-def _once(partitions: Sequence[ListOffsetsPartition]) -> Iterable[ListOffsetsPartition]:
-    """What is asked for twice is refused once."""
-    return {asked.partition_index: asked for asked in partitions}.values()
+async def _named_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
+    seen: set[tuple[str, int]] = set()
+    twice: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        for position, asked in enumerate(topic.partitions, 1):
+            key = (topic.name, asked.partition_index)
+            (twice if key in seen else seen).add(key)
+            if position % NAMES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+    return twice
 
 
 def _refused(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
@@ -103,6 +112,9 @@ def _answer(
     except StorageFailure as failure:
         broker.storage_failed(failure)
         return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
+    except CorruptBatch as problem:
+        logger.warning("offsets of %s-%d by time: %s", topic, asked.partition_index, problem)
+        return _refused(asked, ErrorCode.CORRUPT_MESSAGE)
     if request.replica_id == CONSUMER and _not_settled(partition, log, asked.timestamp, offset):
         early = version < FIRST_NOT_AVAILABLE
         return _refused(asked, ErrorCode.LEADER_NOT_AVAILABLE if early else ErrorCode.OFFSET_NOT_AVAILABLE)

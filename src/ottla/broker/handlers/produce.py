@@ -21,8 +21,9 @@ from ottla.log.files import StorageFailure
 from ottla.log.partition_log import UNCHECKED
 from ottla.net.connection import Connection, Deferred
 from ottla.records.compression import Compression
+from ottla.records.header import MAGIC, MAGIC_POSITION
 from ottla.wire.apis import PRODUCE, HotHead, hot_response
-from ottla.wire.produce import PartitionResult, ProduceRequest, read_request, write_response
+from ottla.wire.produce import PartitionResult, ProduceRequest, only_last, read_request, write_response
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -61,7 +62,7 @@ Waits = tuple[list[Written], list[Partition], list[Unchecked]]
 
 def handle(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> None:
     version, _, position = head
-    request = read_request(frame, position, version)
+    request = _read(frame, position, version)
     admission = None
     if request.transactional_id is not None:
         granted = _admitted(broker, request, version)
@@ -70,6 +71,12 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
             return
         admission = granted
     carry_out(broker, connection, request, frame, head, admission)
+
+
+def _read(frame: memoryview, position: int, version: int) -> ProduceRequest:
+    request = read_request(frame, position, version)
+    topics = request.topics
+    return request if len(topics) == 1 and len(topics[0][1]) == 1 else only_last(request)
 
 
 def carry_out(
@@ -136,7 +143,7 @@ def _postpone(
         if not connection.open:
             return
         try:
-            request = read_request(kept, head[2], head[0])
+            request = _read(kept, head[2], head[0])
             carry_out(broker, connection, request, kept, head, granted, place)
         except Exception:
             logger.exception("a transactional request of %s failed", connection.peer)
@@ -180,7 +187,7 @@ def append(
                 results.append(_empty(index))
                 continue
             odd = _ODD[records[_FLAGS]] if len(records) > _FLAGS else ErrorCode.NONE
-            if odd:
+            if odd and records[MAGIC_POSITION] == MAGIC:
                 refusal = _refusal(odd, admission, partition, version)
                 if refusal is not None:
                     results.append(PartitionResult(index, refusal[0], -1, -1, -1, refusal[1]))
