@@ -19,6 +19,8 @@ from ottla.log.files import StorageFailure
 
 TAIL_ENTRIES = 128
 """How many entries wait in memory before they are written."""
+_AT_ONCE = 128
+"""How many aborted transactions are read at a time."""
 WINDOW_BYTES = 8192
 """How much of a file is kept in memory: the offsets of some 4 MB of log."""
 _NOTHING = (0, b"")
@@ -289,25 +291,29 @@ class TransactionIndex:
     """The aborted transactions whose markers lie in one segment; the file comes with the first of them.
 
     An entry is written at once. When there is no room for it the marker is in the log already, so it waits in a tail,
-    known to readers, and goes before the next one or when the segment is sealed.
+    known to readers, and goes before the next one or when the segment is sealed. Entries stand in the order of their
+    last offsets, so that a reader finds its own by bisection, and one beyond them all without a look at the file.
     """
 
-    __slots__ = ("_disk", "_size", "_tail", "path")
+    __slots__ = ("_disk", "_last_offset", "_size", "_tail", "path")
 
     ENTRY = struct.Struct(">hqqqq")
+    LAST_OFFSET = struct.Struct(">18xq")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self.path = path
         self._size: int | None = 0
         self._tail = bytearray()
+        self._last_offset: int | None = -1
 
     def load(self) -> None:
         """Take what an earlier life left; it is read when first asked for."""
-        self._size = None
+        self._size = self._last_offset = None
 
     def append(self, aborted: AbortedTransaction) -> None:
         self._tail += self.ENTRY.pack(0, *aborted)
+        self._last_offset = aborted.last_offset
         try:
             self.spill()
         except StorageFailure as failure:
@@ -332,13 +338,46 @@ class TransactionIndex:
 
     def overlapping(self, from_offset: int, upper_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """Those that touch [from_offset, upper_offset), and whether no later segment can hold any more of them."""
-        found = []
-        for aborted in self.all():
-            if aborted.last_offset >= from_offset and aborted.first_offset < upper_offset:
+        found: list[AbortedTransaction] = []
+        if self._last_offset is not None and self._last_offset < from_offset:
+            return found, False
+        for aborted in self._ending_from(from_offset):
+            if aborted.first_offset < upper_offset:
                 found.append(aborted)
             if aborted.last_stable_offset >= upper_offset:
                 return found, True
         return found, False
+
+    def _ending_from(self, offset: int) -> Iterator[AbortedTransaction]:
+        """Those that end at an offset or after it, read as far as they are asked for."""
+        size = self.ENTRY.size
+        last_of = self.LAST_OFFSET
+        if self.present:
+            with _opened(self._disk, self.path, read_only=True) as file:
+                end = self._written(file)
+                low, high = 0, end // size
+                while low < high:
+                    middle = (low + high) >> 1
+                    if last_of.unpack(_exactly(file, middle * size, last_of.size))[0] < offset:
+                        low = middle + 1
+                    else:
+                        high = middle
+                for position in range(low * size, end, _AT_ONCE * size):
+                    chunk = _exactly(file, position, min(_AT_ONCE * size, end - position))
+                    for fields in self.ENTRY.iter_unpack(chunk):
+                        yield AbortedTransaction(*fields[1:])
+        for fields in self.ENTRY.iter_unpack(self._tail):
+            if fields[3] >= offset:
+                yield AbortedTransaction(*fields[1:])
+
+    def _written(self, file: File) -> int:
+        """How many bytes of the file are entries; learns it, and where they end, when an earlier life left them."""
+        size = self.ENTRY.size
+        if self._size is None:
+            self._size = file.size() // size * size
+        if self._last_offset is None and self._size and not self._tail:
+            self._last_offset = self.LAST_OFFSET.unpack(_exactly(file, self._size - size, self.LAST_OFFSET.size))[0]
+        return self._size
 
     def check(self, base_offset: int) -> None:
         """Raise CorruptIndex when the entries cannot belong to a segment that begins at `base_offset`."""
@@ -356,12 +395,14 @@ class TransactionIndex:
         if kept < written:
             self._cut(kept)
         del self._tail[max(kept - written, 0) :]
+        self._last_offset = None
 
     def reset(self) -> None:
         if self._size != 0 and self._disk.exists(self.path):
             self._cut(0)
         self._size = 0
         self._tail = bytearray()
+        self._last_offset = -1
 
     def _cut(self, size: int) -> None:
         with _opened(self._disk, self.path) as file:

@@ -299,13 +299,14 @@ class PartitionLog(StoredLog):
             raise StorageFailure.of(segment.path, error) from error
 
     def aborted_transactions(self, from_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        """Those whose records may lie in [from_offset, upper_offset), for readers that skip them."""
+        """Those whose records may lie in [from_offset, upper_offset), for readers that skip them, as they began."""
         found: list[AbortedTransaction] = []
         for segment in self._run.items[self._run.slot(from_offset) :]:
             some, complete = segment.transaction_index.overlapping(from_offset, upper_offset)
             found += some
             if complete:
                 break
+        found.sort(key=_first_offset)
         return found
 
     def upper_bound(self, offset: int, answer: FileRange) -> int:
@@ -335,3 +336,7 @@ class PartitionLog(StoredLog):
             return latest(self.segments)
         except OSError as error:
             raise StorageFailure.of(self.directory, error) from error
+
+
+def _first_offset(aborted: AbortedTransaction) -> int:
+    return aborted.first_offset

@@ -213,6 +213,37 @@ def test_a_range_finds_the_transactions_it_touches_and_knows_when_no_more_can_co
     assert transactions.overlapping(50, 100) == ([], False)
 
 
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_long_transaction_index_answers_as_if_all_of_it_were_looked_at(
+    disk: FaultyDisk, tmp_path: Path, loaded: bool
+) -> None:
+    entries = [AbortedTransaction(n, n * 10 - n % 7 * 10, n * 10 + 9, n * 10 - 5) for n in range(7, 1007)]
+    index = TransactionIndex(disk, str(tmp_path / "0.txnindex"))
+    for aborted in entries:
+        index.append(aborted)
+    if loaded:
+        index.load()
+    random = Random(1)
+    for _ in range(200):
+        lower = random.randrange(10_100)
+        upper = lower + random.choice((1, 30, 5000))
+        touched = [each for each in entries if each.last_offset >= lower and each.first_offset < upper]
+        last = next((each for each in entries if each.last_stable_offset >= upper), None)
+        expected = [each for each in touched if last is None or each.last_offset <= last.last_offset]
+        assert index.overlapping(lower, upper) == (expected, last is not None), (lower, upper)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_reader_beyond_all_aborted_transactions_costs_no_look_at_the_file(
+    disk: FaultyDisk, transactions: TransactionIndex, loaded: bool
+) -> None:
+    if loaded:
+        transactions.load()
+        assert transactions.overlapping(0, 100) == (ABORTED, False)
+    disk.open_errno = errno.EMFILE
+    assert transactions.overlapping(50, 100) == ([], False)
+
+
 def test_a_transaction_index_comes_into_being_with_its_first_entry(disk: FaultyDisk, tmp_path: Path) -> None:
     index = TransactionIndex(disk, str(tmp_path / "0.txnindex"))
     assert index.all() == []

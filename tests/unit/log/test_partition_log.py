@@ -474,3 +474,11 @@ def test_a_log_goes_on_where_its_directory_was_renamed_to(bench: Workbench) -> N
     assert len(bench.records()) == 12
     bench.log.roll()
     assert f"{12:020d}.log" in os.listdir(moved)
+
+
+def test_aborted_transactions_are_told_in_the_order_in_which_they_began(bench: Workbench) -> None:
+    for producer in (7, 8):
+        bench.append(b"x", producer=(producer, 0, 0), transactional=True)
+    for producer in (8, 7):
+        bench.log.append_control(EndMarker(producer, 0, 0, commit=False), 0, bench.clock.now)
+    assert [(each.producer_id, each.first_offset) for each in bench.log.aborted_transactions(0, 4)] == [(7, 0), (8, 1)]
