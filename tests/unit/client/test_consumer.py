@@ -13,7 +13,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.address import Address
 from ottla.client.consumer import ConsumedRecord, Consumer, OffsetAndMetadata
-from ottla.client.errors import BrokerError, CorruptRecords, LogTruncated, Misuse
+from ottla.client.errors import BrokerError, CorruptRecords, LogTruncated, Misuse, NoOffset, OffsetOutOfRange
 from ottla.client.offsets import EARLIEST
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
@@ -86,10 +86,12 @@ class Stage:
     def fetch(self, node: int, request: FetchRequest) -> FetchResponse:
         if request.session_epoch > 0 and self.session == 0:
             return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        parts = [
-            self.part(node, row.partition, row.fetch_offset) for topic in request.topics for row in topic.partitions
+        topics = [
+            FetchableTopicResponse(
+                "t", topic.topic_id, [self.part(node, row.partition, row.fetch_offset) for row in topic.partitions]
+            )
+            for topic in request.topics
         ]
-        topics = [FetchableTopicResponse("t", self.topic_id, parts)] if parts else []
         return FetchResponse(session_id=self.session, responses=topics)
 
     def part(self, node: int, number: int, offset: int) -> PartitionData:
@@ -388,6 +390,41 @@ async def test_an_advertised_address_that_nobody_answers_is_named() -> None:
         assert "broker 1 advertises 127.0.0.1:1" in consumer.why_idle()
 
 
+# --- a topic that is made again ---------------------------------------------------------------------------------------
+
+
+def make_again(stage: Stage, end: int) -> None:
+    stage.topic_id = bytes(range(100, 116))
+    stage.end = end
+    stage.epoch = 0
+    stage.errors[0] = [ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+@pytest.mark.parametrize("end", [4, 14])
+async def test_a_topic_made_again_is_read_from_its_beginning_also_when_it_has_overtaken(end: int) -> None:
+    stage = Stage()
+    stage.epoch = 5
+    async with stage.consumer() as consumer:
+        await read(consumer, 10)
+        make_again(stage, end)
+        assert await offsets(consumer, end) == list(range(end))
+
+
+async def test_a_topic_made_again_is_told_when_nobody_may_guess_and_not_read_before_a_seek() -> None:
+    stage = Stage()
+    async with stage.consumer(auto_offset_reset="none") as consumer:
+        consumer.seek(ZERO, 0)
+        await read(consumer, 10)
+        make_again(stage, 14)
+        with pytest.raises(OffsetOutOfRange) as raised:
+            await read(consumer, 1)
+        assert raised.value.positions == {ZERO: 10}
+        with pytest.raises(NoOffset):
+            await read(consumer, 1)
+        consumer.seek(ZERO, 12)
+        assert await offsets(consumer, 2) == [12, 13]
+
+
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
@@ -416,6 +453,26 @@ async def test_a_program_that_does_not_read_has_bounded_records_waiting() -> Non
             rows = [r.offset for r in seen if r.partition == number]
             assert rows == list(range(rows[0], rows[0] + len(rows)))
         assert consumer.metrics()["bytes-received-total"] > fetched
+
+
+async def test_partitions_that_are_paused_keep_no_other_from_being_read() -> None:
+    stage = Stage()
+    stage.end = 10_000
+    settings = {"max_partition_fetch_bytes": 2_000, "fetch_max_bytes": 2_000, "max_poll_records": 1}
+    async with stage.consumer(ZERO, ONE, **settings) as consumer:
+        await eventually(lambda: consumer.metrics()["buffered-bytes"] > 1_000)
+        first = await read(consumer, 1)
+        paused = TopicPartition("t", first[0].partition)
+        consumer.pause(paused)
+        found = await read(consumer, 100)
+        assert {record.partition for record in found} == {1 - paused.partition}
+        consumer.resume(paused)
+        async with asyncio.timeout(SECONDS):
+            while {record.partition for record in found} != {0, 1}:
+                found += await consumer.poll(1.0)
+    for number in (0, 1):  # nothing is lost, nothing comes twice
+        rows = [record.offset for record in [*first, *found] if record.partition == number]
+        assert rows == list(range(len(rows)))
 
 
 async def test_assigned_partitions_and_subscriptions_exclude_each_other() -> None:

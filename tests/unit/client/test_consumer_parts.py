@@ -7,13 +7,15 @@ from struct import pack
 
 import pytest
 
-from ottla.base.vocabulary import TopicPartition
+from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition
 from ottla.client.consumer.buffer import Buffer, Chunk, Fetched
 from ottla.client.consumer.deserializers import Deserialization
+from ottla.client.consumer.in_hand import InHand
 from ottla.client.consumer.limits import duration_ms, reset_moment
 from ottla.client.consumer.positions import Held, Holdings, Standing
 from ottla.client.consumer.sessions import FetchSession, Wanted
 from ottla.client.errors import InvalidSetting
+from ottla.client.groups.vocabulary import OffsetAndMetadata
 from ottla.client.offsets import EARLIEST, LATEST
 from ottla.client.settings import CONSUMER, load
 from ottla.records.builder import build_batch
@@ -110,6 +112,13 @@ def test_older_epochs_are_refused_unless_the_topic_is_another() -> None:
     assert (held.leader, held.leader_epoch, held.fetch_epoch) == (2, 0, -1)
 
 
+def test_brokers_that_know_no_ids_make_no_topic_another() -> None:
+    held = held_at(5)
+    assert held.learn_leader(ID, 1, 7)
+    assert held.is_other(OTHER_ID)
+    assert not held.is_other(NO_TOPIC_ID)
+
+
 def test_a_partition_that_brought_records_is_asked_for_last() -> None:
     holdings = Holdings()
     zero, one = holdings.add(ZERO), holdings.add(ONE)
@@ -137,7 +146,7 @@ def test_chunks_are_taken_in_parts_and_positions_follow() -> None:
 
 def test_paused_chunks_wait_aside_and_come_first_again() -> None:
     drained: list[int] = []
-    buffer = Buffer(lambda: drained.append(1))
+    buffer = Buffer(lambda: drained.append(1), 1000)
     zero, one = held_at(0), held_at(0, ONE)
     chunks = [chunk_of(zero, range(3)), chunk_of(one, range(3)), chunk_of(zero, range(3, 6))]
     for chunk in chunks:
@@ -146,15 +155,31 @@ def test_paused_chunks_wait_aside_and_come_first_again() -> None:
     assert buffer.first() is chunks[1]
     buffer.remove_first()
     assert buffer.first() is None
-    assert buffer.size == chunks[0].size + chunks[2].size == zero.buffered
+    assert buffer.parked == chunks[0].size + chunks[2].size == zero.buffered
+    assert buffer.size == 0, "what waits for a partition to go on takes no room from others"
     zero.paused = False
     buffer.resume()
-    assert buffer.first() is chunks[0]
-    assert (one.buffered, len(drained)) == (0, 1)
+    assert (buffer.first(), buffer.parked) == (chunks[0], 0)
+    assert buffer.size == zero.buffered
+    assert (one.buffered, len(drained)) == (0, 3)
+
+
+def test_what_is_set_aside_beyond_a_bound_is_fetched_again() -> None:
+    zero, one = held_at(0), held_at(0, ONE)
+    chunks = [chunk_of(zero, range(3)), chunk_of(one, range(3)), chunk_of(zero, range(3, 6))]
+    buffer = Buffer(lambda: None, 2 * chunks[0].size)
+    for chunk in chunks:
+        buffer.put(chunk)
+    zero.paused = one.paused = True
+    zero.standing = Standing.CHECKING
+    assert buffer.first() is None
+    assert (buffer.size, buffer.parked) == (0, chunks[1].size)
+    assert (zero.fetch_offset, zero.buffered, zero.standing) == (0, 0, Standing.CHECKING)
+    assert (one.fetch_offset, one.buffered) == (3, chunks[1].size)
 
 
 def test_a_chunk_that_is_set_aside_in_the_middle_goes_on_there() -> None:
-    buffer = Buffer(lambda: None)
+    buffer = Buffer(lambda: None, 1000)
     held = held_at(0)
     buffer.put(chunk_of(held, range(5)))
     chunk = buffer.first()
@@ -170,12 +195,52 @@ def test_a_chunk_that_is_set_aside_in_the_middle_goes_on_there() -> None:
 
 
 def test_a_jump_makes_what_was_buffered_worthless() -> None:
-    buffer = Buffer(lambda: None)
+    buffer = Buffer(lambda: None, 1000)
     held = held_at(0)
     buffer.put(chunk_of(held, range(3)))
     held.jump(100)
     assert buffer.first() is None
     assert (buffer.size, held.buffered, held.position) == (0, 0, 100)
+
+
+# --- what a program is at work on -------------------------------------------------------------------------------------
+
+
+def test_what_a_poll_handed_over_is_given_back_to_where_it_began() -> None:
+    in_hand, zero, one = InHand(), held_at(2), held_at(7, ONE)
+    for held, to in ((zero, 4), (one, 9), (zero, 6)):
+        in_hand.part(held)
+        held.position = to
+    in_hand.give_back()
+    assert (zero.position, one.position) == (2, 7)
+    in_hand.part(zero)
+    zero.position = 6
+    in_hand.clear()
+    in_hand.give_back()
+    assert zero.position == 6, "the next poll was begun: it is finished"
+
+
+def test_of_an_iteration_only_the_last_record_is_given_back() -> None:
+    in_hand, held = InHand(), held_at(2)
+    in_hand.one_by_one(held)
+    held.position = 5
+    in_hand.give_back()
+    assert held.position == 4
+
+
+def test_what_the_program_says_is_finished_and_where_it_sought_to_is_left_alone() -> None:
+    in_hand, zero, one = InHand(), held_at(2), held_at(2, ONE)
+    for held in (zero, one):
+        in_hand.part(held)
+        held.position = 6
+    in_hand.finished({ZERO: OffsetAndMetadata(4, "", 3), ONE: OffsetAndMetadata(6)})
+    in_hand.finished({ZERO: OffsetAndMetadata(3)})
+    in_hand.give_back()
+    assert (zero.position, zero.epoch, one.position) == (4, 3, 6)
+    in_hand.one_by_one(zero)
+    zero.jump(100)
+    in_hand.give_back()
+    assert zero.position == 100
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

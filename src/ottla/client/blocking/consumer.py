@@ -10,19 +10,24 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from re import Pattern
-from typing import Any, TypeVar, Unpack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.blocking.face import Blocked, Face, Reached
 from ottla.client.consumer import ConsumedRecord
 from ottla.client.consumer import Consumer as AsyncConsumer
+from ottla.client.consumer.consumer import COLUMNS, LARGEST_COLUMNS, MOST_ROWS
 from ottla.client.consumer.seam import Committed, RebalanceListener
 from ottla.client.errors import ConcurrentUse
 from ottla.client.groups.vocabulary import BrokerPattern, OffsetAndMetadata
 from ottla.client.settings import ConsumerKeywords
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -39,23 +44,48 @@ class Consumer(Face[AsyncConsumer]):
         self._turn = threading.Lock()
         self._listening: int | None = None
         self._rest: deque[ConsumedRecord] = deque()
+        self._in_hand: ConsumedRecord | None = None
+        """What a `for` loop handed over last, until the program says that it is finished."""
+        self._looping = False
         super().__init__(lambda: AsyncConsumer(*given, **keywords))
         self.settings = self._inner.settings
 
-    def close(self, timeout: float = 30.0) -> None:
-        """Commit what is to be committed by itself, leave the group, end every connection. Does nothing twice."""
+    def close(self, timeout: float = 30.0, *, finished: bool = True) -> None:
+        """Commit what is to be committed by itself, leave the group, end every connection. Does nothing twice.
+
+        Unless the program has `finished` what it got last, those records are not committed: the last poll's, or the one
+        that a `for` loop handed over last. A block that is left by an exception closes so.
+        """
         if not self._closed and self._background.is_here():
+            if self._looping and not finished:
+                self._rest.extendleft([] if self._in_hand is None else [self._in_hand])
+                finished = True  # of all else that the loop has got
             self._give_back()
-        self._end(lambda: self._inner.close(timeout))
+        self._end(lambda: self._inner.close(timeout, finished=finished))
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close(finished=kind is None)
 
     # --- records ------------------------------------------------------------------------------------------------------
 
     def poll(self, timeout: float = 1.0, max_records: int | None = None) -> list[ConsumedRecord]:
         """Up to `max_records` (`max.poll.records`) records as soon as there are any; none when the time is over."""
-        self._give_back()
+        self._end_loop()
         return self._run(lambda: self._inner.poll(timeout, max_records))
 
-    poll_arrow = Blocked(AsyncConsumer.poll_arrow)
+    def poll_arrow(
+        self,
+        timeout: float = 1.0,
+        *,
+        max_rows: int = MOST_ROWS,
+        max_bytes: int = LARGEST_COLUMNS,
+        columns: Sequence[str] = COLUMNS,
+    ) -> pa.RecordBatch:
+        """Everything that was fetched, as Arrow columns; no rows when the time is over."""
+        self._end_loop()
+        return self._run(
+            lambda: self._inner.poll_arrow(timeout, max_rows=max_rows, max_bytes=max_bytes, columns=columns)
+        )
 
     def __iter__(self) -> Iterator[ConsumedRecord]:
         """Record after record, for ever; each is behind the position once it was handed over."""
@@ -63,12 +93,20 @@ class Consumer(Face[AsyncConsumer]):
         try:
             while not self._closed:
                 while rest:
-                    yield rest.popleft()
+                    self._in_hand = rest.popleft()
+                    yield self._in_hand
+                self._in_hand = None
                 if not self._closed:
                     rest.extend(self._run(lambda: self._inner.poll(_POLL_SECONDS)))
+                    self._looping = True
         finally:
             if not self._closed:
                 self._give_back()
+
+    def _end_loop(self) -> None:
+        """Records come in another way now: what a `for` loop got is finished, what it did not get is read again."""
+        self._give_back()
+        self._in_hand, self._looping = None, False
 
     def _give_back(self) -> None:
         """What was fetched for a `for` loop and not handed over is read again."""
@@ -77,10 +115,11 @@ class Consumer(Face[AsyncConsumer]):
         for start in starts.items():
             self._run(partial(_soon, self._inner.seek, *start))
 
-    def _not_handed_over(self) -> dict[TopicPartition, int]:
-        starts: dict[TopicPartition, int] = {}
+    def _not_handed_over(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        starts: dict[TopicPartition, OffsetAndMetadata] = {}
         for record in self._rest:
-            starts.setdefault(TopicPartition(record.topic, record.partition), record.offset)
+            start = OffsetAndMetadata(record.offset, "", record.leader_epoch)
+            starts.setdefault(TopicPartition(record.topic, record.partition), start)
         return starts
 
     # --- what is read -------------------------------------------------------------------------------------------------
@@ -140,7 +179,12 @@ class Consumer(Face[AsyncConsumer]):
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """The offset of the next record of a partition."""
         waiting = self._not_handed_over().get(partition)
-        return self._run(lambda: self._inner.position(partition, timeout)) if waiting is None else waiting
+        return self._run(lambda: self._inner.position(partition, timeout)) if waiting is None else waiting.offset
+
+    def positions(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """What a commit of all positions would say: those that are known, without waiting for others."""
+        known = self._run(lambda: _soon(self._inner.positions))
+        return {**known, **{each: start for each, start in self._not_handed_over().items() if each in known}}
 
     lag = Reached(AsyncConsumer.lag)
     beginning_offsets = Blocked(AsyncConsumer.beginning_offsets)
@@ -152,22 +196,23 @@ class Consumer(Face[AsyncConsumer]):
 
     def commit(self, offsets: Offsets | None = None, timeout: float | None = None) -> None:
         """Commit these offsets, or all positions, and wait until the group has them."""
-        wanted = self._positions() if offsets is None else offsets
+        wanted = self._finished(offsets)
         self._run(lambda: self._inner.commit(wanted, timeout))
 
     def commit_async(self, offsets: Offsets | None = None, callback: Committed | None = None) -> None:
         """Commit in the background; `callback` hears the offsets, and the failure or None, on the client's thread."""
-        wanted = self._positions() if offsets is None else offsets
+        wanted = self._finished(offsets)
         self._run(lambda: _soon(self._inner.commit_async, wanted, callback))
 
-    def _positions(self) -> Offsets | None:
-        """None for all positions as they are: unless a `for` loop has records left, they are what was handed over."""
-        if not self._rest:
-            return None
-        positions: dict[TopicPartition, int | OffsetAndMetadata] = {}
-        for partition in self.assignment():
-            positions[partition] = self.position(partition)
-        return positions
+    def _finished(self, offsets: Offsets | None) -> Offsets:
+        """What is to be committed: the program's word that it has finished so much."""
+        said = self.positions() if offsets is None else offsets
+        last = self._in_hand
+        if last is not None:
+            to = said.get(TopicPartition(last.topic, last.partition))
+            if to is not None and (to if isinstance(to, int) else to.offset) > last.offset:
+                self._in_hand = None
+        return said
 
     committed = Blocked(AsyncConsumer.committed)
     group_metadata = Reached(AsyncConsumer.group_metadata)

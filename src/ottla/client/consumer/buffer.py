@@ -4,8 +4,8 @@ Owns: fetched bytes in the order of their arrival, and making records or columns
 are asked for. Never knows: requests, tasks.
 
 Invariants: taking records moves the partition's position past them, and past batches of which nothing is shown; a chunk
-of an older turn is thrown away; chunks of a paused partition are set aside and lose nothing; `size` is the sum of the
-bytes of all chunks.
+of an older turn is thrown away; chunks of a paused partition are set aside, up to a bound, and fetched again beyond it:
+nothing is lost; `size` is the sum of the bytes of all chunks that wait to be taken, `parked` of those set aside.
 """
 
 from collections import deque
@@ -159,13 +159,15 @@ class Chunk:
 
 
 class Buffer:
-    """Chunks of all partitions; `drained` is called when one has been used up."""
+    """Chunks of all partitions; `drained` is called when there is room again, `most_parked` bounds what is aside."""
 
-    __slots__ = ("_chunks", "_parked", "drained", "size")
+    __slots__ = ("_chunks", "_most_parked", "_parked", "drained", "parked", "size")
 
-    def __init__(self, drained: Callable[[], None]) -> None:
+    def __init__(self, drained: Callable[[], None], most_parked: int) -> None:
         self.size = 0
+        self.parked = 0
         self.drained = drained
+        self._most_parked = most_parked
         self._chunks: deque[Chunk] = deque()
         self._parked: list[Chunk] = []
 
@@ -181,11 +183,22 @@ class Buffer:
             if chunk.stale:
                 self.remove_first()
             elif chunk.held.paused:
-                chunk.detach()
-                self._parked.append(self._chunks.popleft())
+                self._set_aside(chunk)
             else:
                 return chunk
         return None
+
+    def _set_aside(self, chunk: Chunk) -> None:
+        """What waits for a partition to go on takes no room from the others."""
+        if self.parked + chunk.size > self._most_parked:
+            chunk.held.fetch_again()
+            self.sweep()
+        else:
+            chunk.detach()
+            self._parked.append(self._chunks.popleft())
+            self.size -= chunk.size
+            self.parked += chunk.size
+            self.drained()
 
     def remove_first(self) -> None:
         """The first chunk is used up, or of no use any more."""
@@ -195,14 +208,17 @@ class Buffer:
     def resume(self) -> None:
         """Partitions go on: what was set aside comes first."""
         parked, self._parked = self._parked, []
+        self.size += self.parked
+        self.parked = 0
         self._chunks.extendleft(reversed(parked))
 
     def sweep(self) -> None:
         """Throw away what is stale, wherever it stands."""
-        for chunk in [chunk for chunk in (*self._chunks, *self._parked) if chunk.stale]:
+        for chunk in [chunk for chunk in self._chunks if chunk.stale]:
             self._discard(chunk)
         self._chunks = deque(chunk for chunk in self._chunks if not chunk.stale)
         self._parked = [chunk for chunk in self._parked if not chunk.stale]
+        self.parked = sum(chunk.size for chunk in self._parked)
         self.drained()
 
     def _discard(self, chunk: Chunk) -> None:

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from ottla.records.columns import ColumnReader
 
 COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp", "timestamp_type")
-"""What `poll_arrow` gives when nobody says otherwise."""
 _COORDINATION_SECONDS = 0.1
 """How often an iteration gives the group its turn."""
-_LARGEST_COLUMNS = 64 * 1024 * 1024
+MOST_ROWS = 1_000_000
+LARGEST_COLUMNS = 64 * 1024 * 1024
+"""What one `poll_arrow` gives when nobody says otherwise."""
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -93,12 +94,18 @@ class Consumer:
         if self._topics:
             self.subscribe(self._topics)
 
-    async def close(self, timeout: float = 30.0) -> None:
-        """Commit what is to be committed by itself, leave the group, end every connection. Does nothing twice."""
+    async def close(self, timeout: float = 30.0, *, finished: bool = True) -> None:
+        """Commit what is to be committed by itself, leave the group, end every connection. Does nothing twice.
+
+        Unless the program has `finished` what it got last, those records are not committed: the last poll's, or the one
+        that an iteration handed over last. A block that is left by an exception closes so.
+        """
         if self._closed:
             return
         self._closed = True
         reading = self._reading
+        if reading is not None and not finished:
+            reading.in_hand.give_back()
         try:
             if reading is not None and self._coordination is not None:
                 await self._coordination.close(_now() + timeout)
@@ -116,7 +123,7 @@ class Consumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        await self.close()
+        await self.close(finished=kind is None)
 
     # --- what is read -------------------------------------------------------------------------------------------------
 
@@ -160,7 +167,7 @@ class Consumer:
         return self._subscribed
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand over nothing of these until `resume`; what was fetched is kept. The group is not left."""
+        """Hand over nothing of these until `resume`, and let others use their room. The group is not left."""
         for partition in partitions:
             self._held(partition).paused = True
 
@@ -199,8 +206,8 @@ class Consumer:
         self,
         timeout: float = 1.0,
         *,
-        max_rows: int = 1_000_000,
-        max_bytes: int = _LARGEST_COLUMNS,
+        max_rows: int = MOST_ROWS,
+        max_bytes: int = LARGEST_COLUMNS,
         columns: Sequence[str] = COLUMNS,
     ) -> "pa.RecordBatch":
         """Everything that was fetched, as Arrow columns, without an object for each row; no rows when the time is over.
@@ -237,6 +244,7 @@ class Consumer:
             while not self._closed:
                 for record in await self.poll():
                     yield record
+                    self._finished({TopicPartition(record.topic, record.partition): record.offset + 1})
             return
         while not self._closed:
             reading = self._begin()
@@ -256,6 +264,7 @@ class Consumer:
             now = asyncio.get_running_loop().time
             due = now() + _COORDINATION_SECONDS
             rest = chunk.records[chunk.index : chunk.index + self._max_records]
+            reading.in_hand.one_by_one(held)
             for record in rest:
                 chunk.index += 1
                 held.position = record[2] + 1
@@ -322,6 +331,10 @@ class Consumer:
                 raise DeadlineExceeded(f"the position in {partition}: {self.why_idle()}")
         return held.position
 
+    def positions(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """What a commit of all positions would say: those that are known, without waiting for others."""
+        return self._open().positions()
+
     def lag(self, partition: TopicPartition) -> int | None:
         """Records between the position and the end, as of the last answer; None before the first."""
         held = self._held(partition)
@@ -373,7 +386,7 @@ class Consumer:
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None, timeout: float | None = None
     ) -> None:
         """Commit these offsets, or all positions, and wait until the group has them."""
-        await self._group().commit(self._offsets(offsets), self._deadline(timeout))
+        await self._group().commit(self._finished(offsets), self._deadline(timeout))
 
     def commit_async(
         self,
@@ -381,7 +394,7 @@ class Consumer:
         callback: Committed | None = None,
     ) -> None:
         """Commit in the background; `callback` hears the offsets, and the failure or None."""
-        self._group().commit_async(self._offsets(offsets), callback)
+        self._group().commit_async(self._finished(offsets), callback)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -395,15 +408,19 @@ class Consumer:
         """Who this member is, for a producer's `send_offsets`."""
         return self._group().group_metadata()
 
-    def _offsets(
+    def _finished(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """What is to be committed: the program's word that it has finished so much."""
         if offsets is None:
-            return self._open().positions()
-        return {
+            self._open().in_hand.clear()
+            return self.positions()
+        said = {
             partition: row if isinstance(row, OffsetAndMetadata) else OffsetAndMetadata(row)
             for partition, row in offsets.items()
         }
+        self._open().in_hand.finished(said)
+        return said
 
     # --- how it stands ------------------------------------------------------------------------------------------------
 
@@ -436,7 +453,7 @@ class Consumer:
             "assigned-partitions": len(reading.holdings),
             "bytes-received-total": reading.fetcher.bytes_received,
             "fetch-total": reading.fetcher.fetches,
-            "buffered-bytes": reading.buffer.size,
+            "buffered-bytes": reading.buffer.size + reading.buffer.parked,
             "records-lag-max": max(lags, default=0),
         }
 
@@ -454,6 +471,7 @@ class Consumer:
         if self._polling:
             raise ConcurrentUse("two tasks poll one consumer at a time; give each its own")
         self._polling = True
+        reading.in_hand.clear()
         return reading
 
     def _held(self, partition: TopicPartition) -> Held:

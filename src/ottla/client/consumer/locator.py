@@ -183,12 +183,27 @@ class Locator:
                 continue
             found = topic.partitions[number]
             leader = found.leader if found.leader in cluster.brokers else -1
+            made_again = held.is_other(topic.topic_id)
             if not held.learn_leader(topic.topic_id, leader, found.leader_epoch):
                 self._doubted = unknown = True
+            if made_again:
+                self._begin_anew(held)
             if held.leader < 0:
                 held.failure = cluster.leaderless(held.partition, topic)
                 unknown = True
         return unknown
+
+    def _begin_anew(self, held: Held) -> None:
+        """The topic was made again: a position in the one before says nothing, also where the new one has such an
+        offset. As for an offset that is out of range, `auto.offset.reset` decides."""
+        if held.standing is Standing.RESETTING:
+            held.look_up(held.moment)  # an answer on its way is about the other topic
+        elif held.position >= 0:
+            position = held.position
+            logger.warning("topic %s was made again: %s was read up to %d", *_place(held), position)
+            held.jump(NOWHERE)
+            held.standing = Standing.UNKNOWN  # and no fetch before somebody says where to read
+            self._reset_by_policy(held, OffsetOutOfRange({held.partition: position}))
 
     # --- positions ----------------------------------------------------------------------------------------------------
 
@@ -332,6 +347,10 @@ class Locator:
             held.jump(end.end_offset, end.leader_epoch)
         else:
             self.out_of_range(held)
+
+
+def _place(held: Held) -> tuple[str, TopicPartition]:
+    return held.partition.topic, held.partition
 
 
 def _still(chosen: list[Held], standing: Standing) -> list[Held]:

@@ -102,6 +102,12 @@ class Held:
         """What was fetched but not handed over is to be fetched again."""
         self.jump(self.position, self.epoch)
 
+    def fetch_again(self) -> None:
+        """As `forget_buffered`, while it may be unknown whether the position still is in the log."""
+        standing = self.standing
+        self.forget_buffered()
+        self.standing = standing
+
     def drop(self) -> None:
         """No longer held."""
         self.turn += 1
@@ -116,9 +122,13 @@ class Held:
         """The broker to read from."""
         return self.replica if self.replica >= 0 and now < self.replica_until else self.leader
 
+    def is_other(self, topic_id: bytes) -> bool:
+        """Whether this is the id of a topic that was made again: positions in the one before mean nothing in it."""
+        return topic_id != NO_TOPIC_ID and self.topic_id not in (NO_TOPIC_ID, topic_id)
+
     def learn_leader(self, topic_id: bytes, leader: int, epoch: int) -> bool:
         """What metadata says; False for word that is older than what is known."""
-        recreated = self.topic_id not in (NO_TOPIC_ID, topic_id)
+        recreated = self.is_other(topic_id)
         if not recreated and epoch >= 0 and epoch < self.leader_epoch:
             return False
         if recreated:

@@ -16,6 +16,7 @@ from ottla.client.cluster import Cluster, ClusterSettings, Opener
 from ottla.client.connection import open_connection
 from ottla.client.consumer.buffer import Buffer, Chunk, Read
 from ottla.client.consumer.fetcher import Fetcher, Reach
+from ottla.client.consumer.in_hand import InHand
 from ottla.client.consumer.interceptors import Interceptors
 from ottla.client.consumer.limits import FetchLimits
 from ottla.client.consumer.locator import Locator, Topics
@@ -51,7 +52,8 @@ class Reading:
         self.cluster = Cluster(settings.addresses(), ClusterSettings.of(settings), world.random, world.opener)
         self.limits = FetchLimits.of(settings)
         self.holdings = Holdings()
-        self.buffer = Buffer(self._drained)
+        self.in_hand = InHand()
+        self.buffer = Buffer(self._drained, self.limits.max_bytes // 2)
         reach = Reach(self.cluster, self.holdings, self.buffer, self.limits)
         self.fetcher = Fetcher(reach, self)
         self.locator = Locator(reach, self, world.clock)
@@ -187,6 +189,7 @@ class Reading:
                 raise fresh(failure) from failure.__cause__
             if chunk is None:
                 break
+            self.in_hand.part(chunk.held)
             taken.extend(chunk.take(limit - len(taken)))
         return taken
 
@@ -197,6 +200,7 @@ class Reading:
             chunk = buffer.first()
             if chunk is None:
                 return
+            self.in_hand.part(chunk.held)
             begun = chunk.held.position
             try:
                 if chunk.add_to(columns, begun + max_rows - columns.rows):
