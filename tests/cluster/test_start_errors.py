@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import sys
@@ -9,22 +10,30 @@ from pathlib import Path
 
 import pytest
 
+from cluster.bystander import create_topic
 from support.processes import OttlaProcess, free_port
+from support.raw import RawConnection
 
 SECONDS = 120.0
 
 
-def complaint(data: Path | str, *arguments: str, port: int | None = None) -> str:
+def last_words(data: Path | str, *arguments: str, port: int | None = None) -> list[str]:
     """What `ottla serve` says on standard error before it ends with code 1."""
     program = str(Path(sys.executable).with_name("ottla"))
     command = [program, "serve", "--port", str(free_port() if port is None else port), "--data", str(data), *arguments]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert answer.returncode == 1, f"code {answer.returncode}:\n{answer.stdout}{answer.stderr}"
     assert "Traceback" not in answer.stderr
-    said = answer.stderr.strip()
+    said = answer.stderr.strip().splitlines()
     assert said, "it says something"
-    assert len(said.splitlines()) == 1, f"one sentence:\n{said}"
     return said
+
+
+def complaint(data: Path | str, *arguments: str, port: int | None = None) -> str:
+    """The one sentence of a node that does not get as far as to tell of anything else."""
+    said = last_words(data, *arguments, port=port)
+    assert len(said) == 1, f"one sentence:\n{said}"
+    return said[0]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +63,19 @@ def test_a_wrong_setting_in_the_file_is_named_and_so_is_a_missing_file(tmp_path:
     said = complaint(tmp_path / "data", "--config", str(settings))
     assert "log.segment.bites" in said
     assert "log.segment.bytes" in said
+
+
+def test_data_whose_metadata_is_gone_is_not_put_aside_for_a_new_cluster(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with OttlaProcess(data) as broker, RawConnection(broker.host, broker.port) as connection:
+        create_topic(connection, "kept")
+    shutil.rmtree(data / "__cluster_metadata-0")
+    said = last_words(data)[-1]
+    assert "kept-0" in said
+    assert "does not found a new cluster" in said
+    assert (data / "kept-0").is_dir()
+    # The second time there is a log with an election in it, and still no metadata.
+    assert last_words(data)[-1] == said
 
 
 def test_a_data_directory_that_is_a_file_is_named(tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ class Controller:
         loader.subscribe(self._published)
         self._is_present: Callable[[int, int], bool] = lambda broker_id, epoch: True
         self._may_judge: Callable[[float], bool] = lambda seconds: True
+        self._may_found: Callable[[], bool] = lambda: True
         self._session_seconds = intervals.session
 
     def attach(self, quorum: Quorum) -> None:
@@ -144,6 +145,13 @@ class Controller:
         self._is_present = is_present
         self._may_judge = may_judge
 
+    def founds_where(self, may_found: Callable[[], bool]) -> None:
+        """Asked when this node leads a quorum that has agreed on nothing yet: whether a new cluster begins with it.
+
+        Where not, it decides nothing, and the one who was asked sees to it that the node ends.
+        """
+        self._may_found = may_found
+
     def _published(self, delta: ClusterDelta, image: ClusterImage) -> None:
         """The log of the controller that decides tells what became of the cluster."""
         if not self.active:
@@ -168,6 +176,8 @@ class Controller:
         """Only this node's own leadership makes a difference here."""
 
     def began_leading(self, epoch: int) -> None:
+        if not self.image.features and not self._may_found():
+            return
         logger.info("this node is the controller in epoch %d", epoch)
         self._ledger.begin()
         now = self._world.clock.monotonic()

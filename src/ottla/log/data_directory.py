@@ -73,13 +73,15 @@ def aside_name(topic_partition: TopicPartition, identity: bytes, mark: str) -> s
 class DataDirectory:
     """A data directory this node holds the lock of once `claim` has returned."""
 
-    __slots__ = ("_disk", "_lock", "_world", "_written", "failure", "identity", "last_epoch", "path")
+    __slots__ = ("_disk", "_lock", "_world", "_written", "failure", "identity", "known_epoch", "last_epoch", "path")
 
     def __init__(self, path: str, world: World) -> None:
         self.path = path
         self.identity = b""
         self.last_epoch = -1
         """The epoch of the broker that was here last, if nothing that it wrote can be missing; else -1."""
+        self.known_epoch = -1
+        """The epoch of the broker that was here last as far as it is known, whatever may be missing."""
         self.failure: Exception | None = None
         """Why it is offline; None while it serves."""
         self._disk = world.disk
@@ -94,7 +96,7 @@ class DataDirectory:
         try:
             _take(lock, self.path)
             properties = read_directory_properties(self._disk, self.path)
-            self.last_epoch = self._find_last_epoch()
+            self._find_epochs()
         except BaseException:
             lock.close()
             raise
@@ -129,17 +131,20 @@ class DataDirectory:
             self._disk.sync_directory(self.path)
         return clean
 
-    def _find_last_epoch(self) -> int:
+    def _find_epochs(self) -> None:
         """A process that was killed loses nothing that it wrote as long as the machine runs on and has the file system
         attached; one that stopped cleanly loses nothing at all."""
         stopped = read_whole(self._disk, os.path.join(self.path, CLEAN_STOP_FILE))
-        if stopped is not None:
-            return _broker_epoch(stopped)
         running = read_whole(self._disk, os.path.join(self.path, RUNNING_FILE))
-        if running is None or not self._world.boot:
-            return -1
-        same = _field(running, "boot") == self._world.boot and _field(running, "mount") == self._world.mount(self.path)
-        return _broker_epoch(running) if same else -1
+        if running is not None:
+            # What Kafka's brokers leave behind is no measure: ZooKeeper counted their epochs in another way.
+            self.known_epoch = _broker_epoch(running)
+        if stopped is not None:
+            self.last_epoch = _broker_epoch(stopped)
+        elif running is not None and self._world.boot:
+            boot, mount = _field(running, "boot"), _field(running, "mount")
+            if (boot, mount) == (self._world.boot, self._world.mount(self.path)):
+                self.last_epoch = self.known_epoch
 
     def mark_running(self, broker_epoch: int) -> None:
         """From here on a broker of this epoch writes here; -1 for one that cannot vouch for what it wrote."""

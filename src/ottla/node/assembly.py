@@ -124,6 +124,7 @@ class Assembly:
         events: ImageLoader | Controller = self._loader
         if self.roles.controller:
             events = self._controller = Controller(self._loader, self.node_id, values, world)
+            self._controller.founds_where(self._may_found)
         place = QuorumPlace(
             loop, world, lambda work: loop.run_in_executor(threads, work), metadata_log_directory(values)
         )
@@ -132,6 +133,19 @@ class Assembly:
         if self._controller is not None:
             self.server = self._serve(self._controller, quorum)
         quorum.open()
+
+    def _may_found(self) -> bool:
+        """A new cluster knows no topics, and would have every partition that is here put aside."""
+        held = [(each.path, entry) for each in self.store.live for entry in each.partitions() if entry.mark is None]
+        if not held:
+            return True
+        path, first = held[0]
+        self._give_up(
+            f"{path} holds {first.name} ({len(held)} partitions in all) and this voter has no metadata: it does not "
+            "found a new cluster over the data of another. After ZooKeeper, run 'ottla quorum migrate --execute' for "
+            "every voter before the first one starts; to begin anew, move the partitions' folders elsewhere."
+        )
+        return False
 
     def _open_zookeeper(self) -> None:
         from ottla.node.coordination import open_zookeeper
@@ -162,7 +176,7 @@ class Assembly:
     async def start(self) -> None:
         """Agree with the others, load the logs, and serve once the controller counts on this broker.
 
-        Raises CannotRegister, ControllerUnavailable, and what loading raises.
+        Raises StartFailure, CannotRegister, ControllerUnavailable, and what loading raises.
         """
         self.quorum.start()
         if not self.roles.broker:
@@ -176,6 +190,7 @@ class Assembly:
         if self._coordinated is not None:
             self._coordinated.attach(broker)
         await self._register(broker)
+        self._require_own_metadata(broker.broker_epoch)
         # Only now is it certain that nothing is missing in the image: a log that it does not know is not wanted.
         await self._platform.loop.run_in_executor(self._platform.threads, self._load, self.loader.image)
         await self._vouch(broker)
@@ -195,6 +210,17 @@ class Assembly:
                 if self._platform.loop.time() >= deadline:
                     raise
                 logger.info("waits for the quorum, a majority of its voters has to be there: %s", problem)
+
+    def _require_own_metadata(self, broker_epoch: int) -> None:
+        """Epochs only grow. Data of a later one than this cluster has ever given is not the data of its topics."""
+        for directory in self.store.live:
+            if directory.known_epoch >= broker_epoch:
+                raise StartFailure(
+                    f"{directory.path} was last used in epoch {directory.known_epoch} of this broker, and the metadata "
+                    f"of the cluster has come no further than {broker_epoch}: it is not that of this data. See that "
+                    "the voters have theirs (after ZooKeeper, run 'ottla quorum migrate' for each); to begin anew, "
+                    "move the data elsewhere."
+                )
 
     async def _vouch(self, broker: Broker) -> None:
         """The registration said that nothing can be missing here. Where something is, say so before it counts."""

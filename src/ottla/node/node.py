@@ -169,7 +169,7 @@ class Node:
             if not await self._unless_ended(assembly.start()):
                 await assembly.stop()
                 return False
-        except FAILURES as failure:
+        except (StartFailure, *FAILURES) as failure:
             assembly.release()
             raise StartFailure(str(failure)) from None
         for address, listener in listeners:

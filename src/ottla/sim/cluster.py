@@ -80,7 +80,12 @@ class SimNode:
         self.format(self._cluster.id)
 
     def format(self, cluster_id: str) -> None:
-        format_directories(self._world(lambda: self._scheduler.now), self.values, Wishes(cluster_id))
+        format_directories(self.world, self.values, Wishes(cluster_id))
+
+    @property
+    def world(self) -> World:
+        """What a program that somebody runs here has, beside the node."""
+        return self._world(lambda: self._scheduler.now)
 
     def _world(self, time: Callable[[], float]) -> World:
         boot = f"boot {self._power_cuts}"
