@@ -103,6 +103,7 @@ CREATE_TOPICS = (
     _creation("create a topic with minus two replicas", {"replication_factor": -2}),
     _creation("create a topic with more replicas than brokers", {"replication_factor": 2}),
     _creation("create a topic with far too many partitions", {"num_partitions": 10_001}, validate_only=True),
+    _creation("create a topic with a setting meant for tests", {"configs": _configs(internal_segment_bytes="100000")}),
     _creation("create a topic with an unknown setting", {"configs": _configs(no_such_setting="1")}),
     _creation("create a topic with a setting that does not parse", {"configs": _configs(retention_ms="soon")}),
     _creation("create a topic with a setting out of range", {"configs": _configs(segment_bytes="0")}),

@@ -33,14 +33,6 @@ def says_why_a_write_was_refused(ours: Any, theirs: Any) -> None:
                 mine["log_start_offset"] = other["log_start_offset"]
 
 
-def shows_a_topic_as_soon_as_it_is_created(ours: Any, theirs: Any) -> None:
-    """Asked to create a topic, Kafka's metadata answers that it is unknown and lets the client ask again; ottla waits
-    for the creation and shows the topic at once."""
-    mine, other = ours[0]["topics"][0], theirs[0]["topics"][0]
-    if other["error_code"] == "unknown_topic_or_partition" and mine["error_code"] == "none":
-        ours[0] = theirs[0]
-
-
 def answers_what_kafka_stumbles_over(ours: Any, theirs: Any) -> None:
     """An unknown isolation level, a negative limit, the zero topic id: Kafka answers "unknown server error", the code
     of its own faults. ottla reads the level as the lowest, the limit as zero, and knows no topic of that id."""
@@ -83,7 +75,6 @@ BY_API: dict[str, Callable[[Any, Any], None]] = {
     "api_versions": speaks_what_is_built,
 }
 BY_CASE: dict[str, Callable[[Any, Any], None]] = {
-    "metadata creates a topic when asked to": shows_a_topic_as_soon_as_it_is_created,
     "write too high a record count": leaves_the_inside_of_batches_alone,
     "write too low a record count": leaves_the_inside_of_batches_alone,
     "write garbage for records": leaves_the_inside_of_batches_alone,

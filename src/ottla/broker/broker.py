@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import TopicPartition
 from ottla.broker.assignments import Assignments
+from ottla.broker.auto_creation import AutoCreation
 from ottla.broker.dispatch import BrokerDispatcher, slow_seconds
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.flusher import Flusher
@@ -108,6 +109,7 @@ class Broker:
         self.pullers = Pullers(self)
         self.publisher = Publisher(self)
         self.producer_ids = ProducerIds(controller, node_id)
+        self.auto_creation = AutoCreation(controller)
         self.upkeep = Upkeep(self)
         self.lifecycle = Lifecycle(self)
         store.when_offline = self._directory_lost
@@ -205,6 +207,7 @@ class Broker:
         await self.pullers.stop()
         await self.in_sync.stop()
         await self.assignments.stop()
+        await self.auto_creation.stop()
         await self.upkeep.stop()
         self.connections.close()
         await self.run_blocking(lambda: self.store.close(self.broker_epoch))

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _PRODUCE = SERVED[PRODUCE]
 _FETCH = SERVED[FETCH]
-_OTHERS = {key: api for key, api in SERVED.items() if key not in (PRODUCE, FETCH)}
+_BY_HAND = {PRODUCE: _PRODUCE, FETCH: _FETCH}
+_OTHERS = {key: api for key, api in SERVED.items() if key not in _BY_HAND}
 
 
 class BrokerDispatcher(Dispatcher):
@@ -52,6 +53,8 @@ class BrokerDispatcher(Dispatcher):
                 body = hot_body(frame, key, version, client_id_size)
                 follower = fetch.handle(self._broker, connection, frame, (version, correlation_id, body))
                 self.meter.handled(connection, self._followers if follower else self._consumers)
+            elif key in _BY_HAND:
+                connection.drop(f"{_BY_HAND[key].name} in version {version}, which is not served")
             else:
                 self._receive(connection, frame)
         except StructError:

@@ -388,10 +388,7 @@ class Puller:
         return size
 
     def _follow_start(self, log: PartitionLog, leader_start: int) -> bool:
-        if log.delete_records_before(min(leader_start, log.high_watermark)) != ErrorCode.NONE:
-            return False
-        self._broker.upkeep.sweep([log], self._broker.clock.now_ms())
-        return True
+        return log.delete_records_before(min(leader_start, log.high_watermark)) == ErrorCode.NONE
 
     async def _flushed(self, partitions: list[Partition]) -> None:
         done = asyncio.Event()

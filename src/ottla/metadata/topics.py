@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
 from ottla.base.settings.describe import Source, describe_created_topic
+from ottla.base.settings.topic import TOPIC_SETTINGS
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
 from ottla.metadata import placement
@@ -116,17 +117,10 @@ class _Creation:
 
     def _described(self, overrides: dict[str, str]) -> list[CreatableTopicConfigs]:
         """All configs of a topic that sets these. The rest is the same for all and described once."""
+        if any(TOPIC_SETTINGS[name].hidden for name in overrides):
+            return self._described_anew(overrides)
         if not self._default_configs:
-            self._default_configs = [
-                CreatableTopicConfigs(
-                    name=config.name,
-                    value=config.value,
-                    read_only=config.read_only,
-                    config_source=config.source,
-                    is_sensitive=config.sensitive,
-                )
-                for config in describe_created_topic(self._values, {})
-            ]
+            self._default_configs = self._described_anew({})
         return [
             CreatableTopicConfigs(
                 name=config.name, value=overrides[config.name], config_source=Source.DYNAMIC_TOPIC_CONFIG
@@ -134,6 +128,18 @@ class _Creation:
             if config.name in overrides
             else config
             for config in self._default_configs
+        ]
+
+    def _described_anew(self, overrides: dict[str, str]) -> list[CreatableTopicConfigs]:
+        return [
+            CreatableTopicConfigs(
+                name=config.name,
+                value=config.value,
+                read_only=config.read_only,
+                config_source=config.source,
+                is_sensitive=config.sensitive,
+            )
+            for config in describe_created_topic(self._values, overrides)
         ]
 
 

@@ -223,6 +223,16 @@ def test_deleted_records_are_gone_everywhere_when_the_answer_comes(three: Replic
     assert starts == [3, 3, 3]
 
 
+def test_deleting_records_takes_no_others_however_old_they_are(three: Replicas) -> None:
+    three.create([1, 2, 3], {"retention.ms": "1000"})
+    for number in range(5):
+        three.complete(three.produce(1, b"%d" % number))
+    three.run(5)
+    request = DeleteRecordsRequest([DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 3)])], 5000)
+    three.complete(three.link(1).ask(request, DeleteRecordsResponse, 10))
+    assert [three.values(number)[-2:] for number in (1, 2, 3)] == [[b"3", b"4"]] * 3
+
+
 def test_a_follower_that_starts_empty_begins_where_its_leader_begins(
     three: Replicas, caplog: pytest.LogCaptureFixture
 ) -> None:

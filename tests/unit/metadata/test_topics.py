@@ -50,6 +50,14 @@ def test_a_topic_is_created_by_a_topic_its_configs_and_its_partitions() -> None:
     assert image.config(ResourceType.TOPIC, "orders") == {"retention.ms": "1000"}
 
 
+def test_the_reply_shows_a_setting_meant_for_tests_where_it_was_set() -> None:
+    for configs, value in (({"internal.segment.bytes": "100000"}, "100000"), ({}, None)):
+        result = create(new_topic("orders", configs=configs)).reply.topics[0]
+        described = {config.name: config.value for config in result.configs or ()}
+        assert described.get("internal.segment.bytes") == value
+        assert list(described) == sorted(described)
+
+
 def test_the_reply_shows_id_counts_and_all_configs() -> None:
     decision = create(new_topic("orders", 2, configs={"retention.ms": "1000"}))
 

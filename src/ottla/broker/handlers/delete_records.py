@@ -1,6 +1,7 @@
 """DeleteRecords, v0 to v2: let a partition begin later. -1 means the high watermark.
 
-The answer waits until every living replica begins there, at most as long as the client allows. Topics that are only
+The answer waits until every living replica begins there, at most as long as the client allows. What lies below is no
+longer told; the files go when retention looks the next time, by its own rules. Topics that are only
 compacted refuse (POLICY_VIOLATION): deleting from their start would lose last values.
 """
 
@@ -93,7 +94,6 @@ def _delete(
         result.error_code = log.delete_records_before(offset)
         if result.error_code == ErrorCode.NONE:
             result.low_watermark = log.start_offset
-            broker.upkeep.sweep([log], broker.clock.now_ms())
             if partition.leading is not None and partition.low_watermark(broker) < result.low_watermark:
                 waits.append(_Deletion(broker, partition, result))
                 # Followers that wait for records hear of the new start now.

@@ -1,7 +1,7 @@
 """Metadata, v0 to v13: brokers, topics, partitions, and creation of topics that are asked for.
 
-A topic is created when both the request and `auto.create.topics.enable` allow it; the answer waits for the creation and
-then shows the topic, where Kafka answers with an error first and lets the client ask again.
+A topic is created when both the request and `auto.create.topics.enable` allow it; this answer still says that it is
+unknown, and the client asks again.
 """
 
 from collections.abc import Collection
@@ -15,7 +15,6 @@ from ottla.broker.topic_answers import Variant, described
 from ottla.metadata.image import ClusterImage, TopicImage
 from ottla.metadata.names import topic_name_problem
 from ottla.net.dispatch import Context, in_steps
-from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -43,7 +42,7 @@ async def handle(broker: "Broker", request: MetadataRequest, context: Context) -
     if context.version < FIRST_BY_ID and any(map(_names_an_id, request.topics or ())):
         return _refused(request)
     if not everything:
-        await _create_missing(broker, request, context)
+        _create_missing(broker, request, context)
         await _follow_a_fall(broker, request)
     image = broker.image
     reachable = frozenset(
@@ -131,11 +130,11 @@ def _look_up(image: ClusterImage, asked: MetadataRequestTopic) -> TopicImage | M
     return MetadataResponseTopic(error_code=error, name=name, topic_id=NO_TOPIC_ID)
 
 
-async def _create_missing(broker: "Broker", request: MetadataRequest, context: Context) -> None:
+def _create_missing(broker: "Broker", request: MetadataRequest, context: Context) -> None:
     allowed = request.allow_auto_topic_creation if context.version >= 4 else True
     if not allowed or not broker.values.boolean("auto.create.topics.enable"):
         return
-    missing = [
+    broker.auto_creation.create(
         asked.name
         for asked in request.topics or ()
         # Beside an id a name counts for nothing.
@@ -143,14 +142,4 @@ async def _create_missing(broker: "Broker", request: MetadataRequest, context: C
         and asked.topic_id == NO_TOPIC_ID
         and asked.name not in broker.image.topics
         and topic_name_problem(asked.name) is None
-    ]
-    if missing:
-        await broker.controller.create_topics(
-            CreateTopicsRequest(
-                topics=[
-                    CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
-                    for name in dict.fromkeys(missing)
-                ],
-                timeout_ms=30_000,
-            )
-        )
+    )
