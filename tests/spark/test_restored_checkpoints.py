@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,18 @@ import pytest
 
 import ottla.blocking
 from ottla.admin import NewTopic
+from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import DeadlineExceeded
 from ottla.spark import sink, transactions, writing
 from ottla.spark.errors import BadOption, CheckpointMismatch
 from ottla.spark.fingerprints import Fingerprint, Tally, combined
 from ottla.spark.journal import Decision, Fence, Journal, Part, Superseded
+from ottla.spark.session import Session
 from ottla.spark.sink import BatchWriter, Task, TransactionLost, Written
 from ottla.spark.sink_options import parse_sink
 from ottla.spark.transactions import Identity
 from support.brokers import Broker
+from support.processes import until
 from support.sink_runs import QUERY, Run, assert_committed, write
 from support.topics import create_topic, values_of
 
@@ -150,11 +154,11 @@ def test_a_replaced_driver_cannot_decide_when_its_successor_got_another_producer
     stale = query.tasks(7, [["a"], ["b"]])
     real = transactions.init
 
-    async def init_anew(cluster: Any, name: str, timeout_ms: int, deadline: float) -> Identity:
-        identity = await real(cluster, name, timeout_ms, deadline)
+    async def init_anew(cluster: Any, name: str, *more: Any, **options: Any) -> Identity:
+        identity = await real(cluster, name, *more, **options)
         if name != f"ottla-spark-{query.options.sink_id}":
             return identity
-        producer_id, epoch = await transactions.init_idempotent(cluster, deadline)
+        producer_id, epoch = await transactions.init_idempotent(cluster, more[-1])
         return identity._replace(producer_id=producer_id, producer_epoch=epoch)
 
     with monkeypatch.context() as patch:
@@ -272,6 +276,41 @@ def test_a_topic_that_forgets_decisions_is_refused(broker: Broker, run: Begin) -
     query = run("decided-forgotten", decisionTopic="forgetful")
     with pytest.raises(BadOption, match=r"decisionTopic cannot be forgetful.*must be compact"):
         query.tasks(0, [["a"]])
+
+
+@pytest.mark.parametrize("allowed", [True, False], ids=["where it is allowed", "and else not"])
+def test_what_is_to_be_decided_has_no_time_out_where_the_cluster_offers_that(
+    start_broker: Callable[[Mapping[str, str]], AbstractContextManager[Broker]], allowed: bool
+) -> None:
+    settings = {
+        "unstable.api.versions.enable": "true",
+        "transaction.two.phase.commit.enable": str(allowed).lower(),
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+    }
+    with start_broker(settings) as broker:
+        create_topic(broker, "held", 2)
+        query = Run(broker, "held", **{"transaction.timeout.ms": "500"})
+        messages = query.tasks(0, [["a"], ["b"]])
+        session = sink._session(query.options)
+        other = transactions.init(session.cluster, "other", 500, session.deadline())
+        identity = session.run(other)
+        part = [TopicPartition("held", 0)]
+        session.run(transactions.add(session.cluster, identity, part, session.deadline()))
+        # when this one's time is over, that of the tasks would be, too
+        until(lambda: "other" not in session.run(find_open(session, "")), "the time-out of an ordinary transaction")
+        if not allowed:
+            with pytest.raises(TransactionLost):
+                query.commit(0, messages)
+            messages = query.tasks(0, [["a"], ["b"]])
+        query.commit(0, messages)
+        assert_committed(broker, "held", ["a", "b"])
+        write(query.shipped(), Task(QUERY, 1, 0, 0), ["dead"])  # what nobody decides must not be held for ever
+        query.batch(1, [["c"]])
+        assert_committed(broker, "held", ["a", "b", "c"])
+
+
+async def find_open(session: Session, prefix: str) -> list[str]:
+    return await transactions.find_open(session.cluster, prefix, session.deadline())
 
 
 # --- leftovers --------------------------------------------------------------------------------------------------------

@@ -58,6 +58,7 @@ def test_columns_that_are_no_part_of_a_record_are_ignored() -> None:
         ({}, {"value": "string", "partition": "bigint"}, "column partition is bigint"),
         ({"delivery": "once"}, VALUE, "allowed is exactly-once or at-least-once"),
         ({"transactional.id": "x"}, VALUE, "the sink's own affair"),
+        ({"transaction.two.phase.commit.enable": "true"}, VALUE, "the sink's own affair"),
         ({"acks": "0"}, VALUE, "acks cannot be 0"),
         ({"acks": "1"}, VALUE, "acks cannot be 1 with delivery=exactly-once"),
         ({"compression.typ": "lz4"}, VALUE, "did you mean compression.type?"),

@@ -58,11 +58,19 @@ class Coordinator:
 
     # --- requests ---
 
-    def init(self, expected: tuple[int, int] | None = None, timeout_ms: int = 60_000, name: str = NAME) -> Outcome:
+    def init(
+        self,
+        expected: tuple[int, int] | None = None,
+        timeout_ms: int = 60_000,
+        name: str = NAME,
+        *,
+        two_phases: bool = False,
+    ) -> Outcome:
         who = None if expected is None else Producer(name, *expected)
-        decision = self.machine.decide_init(name, timeout_ms, who, None, self.now)
+        decision = self.machine.decide_init(name, timeout_ms, who, None, self.now, two_phases=two_phases)
         if decision.needs_producer_id:
-            decision = self.machine.decide_init(name, timeout_ms, who, next(self.fresh), self.now)
+            fresh = next(self.fresh)
+            decision = self.machine.decide_init(name, timeout_ms, who, fresh, self.now, two_phases=two_phases)
         return self.carry_out(decision)
 
     def add(self, who: tuple[int, int], *indexes: int, version: int = NEWER, name: str = NAME) -> ErrorCode:

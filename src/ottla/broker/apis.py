@@ -1,6 +1,8 @@
 """Which APIs this broker serves: the one list behind dispatch, the ApiVersions answer and the documentation."""
 
-from ottla.wire.apis import ADVERTISED_FIRST, FETCH, PRODUCE, TABLE, Api
+from collections.abc import Mapping
+
+from ottla.wire.apis import ADVERTISED_FIRST, FETCH, PRODUCE, TABLE, UNSTABLE_LAST, Api
 
 HANDLED = (
     "metadata",
@@ -52,6 +54,13 @@ HANDLED = (
 """Modules of `broker.handlers` that serve an API each, beside Produce and Fetch."""
 
 SERVED: dict[int, Api] = {key: api for key, api in TABLE.items() if key in (PRODUCE, FETCH) or api.module in HANDLED}
+
+_WITH_UNSTABLE = SERVED | {key: SERVED[key]._replace(last=last) for key, last in UNSTABLE_LAST.items()}
+
+
+def served_apis(*, unstable: bool) -> Mapping[int, Api]:
+    """What a broker serves; on request also versions that Kafka has not released."""
+    return _WITH_UNSTABLE if unstable else SERVED
 
 
 def advertised_versions(api: Api) -> tuple[int, int]:

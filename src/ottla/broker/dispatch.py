@@ -9,7 +9,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, cast
 
 from ottla.base.settings.values import BrokerValues
-from ottla.broker.apis import SERVED
+from ottla.broker.apis import SERVED, served_apis
 from ottla.broker.handlers import fetch, produce
 from ottla.log.files import StorageFailure
 from ottla.net.connection import Connection
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 _PRODUCE = SERVED[PRODUCE]
 _FETCH = SERVED[FETCH]
 _BY_HAND = {PRODUCE: _PRODUCE, FETCH: _FETCH}
-_OTHERS = {key: api for key, api in SERVED.items() if key not in _BY_HAND}
 
 
 class BrokerDispatcher(Dispatcher):
     """What the connections of a broker's clients hand their frames to."""
 
     def __init__(self, broker: "Broker", limits: Limits) -> None:
-        super().__init__(broker, _OTHERS, _handler, limits)
+        served = served_apis(unstable=broker.values.boolean("unstable.api.versions.enable"))
+        others = {key: api for key, api in served.items() if key not in _BY_HAND}
+        super().__init__(broker, others, _handler, limits)
         self._broker = broker
         self._produces = self.meter.times("Produce")
         self._consumers = self.meter.times("FetchConsumer")

@@ -207,7 +207,7 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
     async def _begin(self, session: Session, task: Task, fence: Fence) -> Identity:
         timeout = session.settings.integer("transaction.timeout.ms")
         own = _transactional_id(self._options, fence.generation, task)
-        return await transactions.init(session.cluster, own, timeout, session.deadline())
+        return await transactions.init(session.cluster, own, timeout, session.deadline(), held=True)
 
     # --- on the driver ------------------------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ class SinkOptions(NamedTuple):
 def parse_sink(options: Mapping[str, str], columns: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """What the user asked for; `columns` are the rows' with their types as Spark writes them."""
     given, settings = sort_options(options, NAMES, PRODUCER)
-    for name in ("transactional.id", "enable.idempotence"):
+    for name in ("transactional.id", "enable.idempotence", "transaction.two.phase.commit.enable"):
         if name in settings:
             raise BadOption(f"{name} is the sink's own affair; say delivery={EXACTLY_ONCE} or {AT_LEAST_ONCE}")
     settings.setdefault("batch.size", _BATCH_BYTES)

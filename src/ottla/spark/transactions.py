@@ -30,6 +30,8 @@ from ottla.wire.schema import LATEST, Root
 R = TypeVar("R", bound=Root)
 
 _LAST_WITHOUT_TWO_PHASES = 5
+_TWO_PHASES = 6
+"""Of InitProducerId: nobody but who knows the transaction ends it, and no time-out (KIP-939)."""
 _NO_TRANSACTION_MS = 60_000
 _FIRST_WITH_PATTERN = 2
 """Of ListTransactions; older brokers tell everything."""
@@ -66,17 +68,26 @@ class Ending(Enum):
     LOST = "lost"
 
 
-async def init(cluster: Cluster, transactional_id: str, timeout_ms: int, deadline: float) -> Identity:
-    """Become the one who writes under this id: whatever was open under it is aborted, whoever wrote it is fenced."""
+async def init(
+    cluster: Cluster, transactional_id: str, timeout_ms: int, deadline: float, *, held: bool = False
+) -> Identity:
+    """Become the one who writes under this id: whatever was open under it is aborted, whoever wrote it is fenced.
+
+    With `held` no time-out ends what is begun now, where the cluster offers that (two-phase commit) and allows it.
+    """
 
     async def ask() -> Identity:
         await _learn(cluster, deadline)
         node = await find_coordinator(cluster, CoordinatorKind.TRANSACTION, transactional_id, deadline)
         connection = await cluster.connection(node, deadline)
         request = InitProducerIdRequest(transactional_id, timeout_ms)
-        answer = await cluster.ask_node(
-            node, request, InitProducerIdResponse, deadline, highest=_LAST_WITHOUT_TWO_PHASES
-        )
+        highest = _LAST_WITHOUT_TWO_PHASES
+        if held and connection.version_for(InitProducerIdRequest) >= _TWO_PHASES:
+            request.enable2_pc, highest = True, _TWO_PHASES
+        answer = await cluster.ask_node(node, request, InitProducerIdResponse, deadline, highest=highest)
+        if request.enable2_pc and answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            request.enable2_pc, highest = False, _LAST_WITHOUT_TWO_PHASES
+            answer = await cluster.ask_node(node, request, InitProducerIdResponse, deadline, highest=highest)
         _refuse(answer.error_code, transactional_id)
         second = (
             connection.features.get("transaction.version", 0) >= 2

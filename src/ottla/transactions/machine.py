@@ -17,6 +17,7 @@ from ottla.transactions.state import (
     EPOCH_PER_TRANSACTION,
     LAST_EPOCH,
     NO_EPOCH,
+    NO_TIMEOUT_MS,
     State,
     Transaction,
     TransactionFact,
@@ -75,10 +76,22 @@ class TransactionMachine:
     # --- steps that clients ask for ---
 
     def decide_init(
-        self, transactional_id: str, timeout_ms: int, expected: Producer | None, fresh: int | None, now: Now
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: Producer | None,
+        fresh: int | None,
+        now: Now,
+        *,
+        two_phases: bool = False,
     ) -> Decision:
-        """A producer begins with the id, or goes on with it after an error (`expected` says who it was)."""
-        if not 0 < timeout_ms <= self.limits.max_timeout_ms:
+        """A producer begins with the id, or goes on with it after an error (`expected` says who it was).
+
+        With `two_phases` its transactions stay open until it ends them, or somebody else begins with the id (KIP-939).
+        """
+        if two_phases:
+            timeout_ms = NO_TIMEOUT_MS
+        elif not 0 < timeout_ms <= self.limits.max_timeout_ms:
             return _refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         held = self.transactions.get(transactional_id)
         if held is None:
@@ -167,7 +180,9 @@ class TransactionMachine:
 
     def _is_timed_out(self, name: str, wall_ms: int) -> bool:
         held = self.transactions.get(name)
-        return held is not None and held.state is State.ONGOING and held.start_ms + held.timeout_ms < wall_ms
+        if held is None or held.state is not State.ONGOING or held.timeout_ms == NO_TIMEOUT_MS:
+            return False
+        return held.start_ms + held.timeout_ms < wall_ms
 
     def _aborted(self, wall_ms: int) -> list[TransactionFact]:
         names, self._timed_out = self._timed_out[:ABORTED_AT_ONCE], self._timed_out[ABORTED_AT_ONCE:]

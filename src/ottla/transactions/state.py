@@ -11,6 +11,8 @@ from ottla.base.vocabulary import NO_PRODUCER_ID, TopicPartition
 
 NO_EPOCH = -1
 NO_TIME = -1
+NO_TIMEOUT_MS = 2**31 - 1
+"""The time-out, as it is stored, of a producer whose transactions are ended by somebody else's two-phase commit."""
 LAST_EPOCH = 32_766
 """The highest epoch a client gets: one more is kept for fencing it."""
 EPOCH_PER_TRANSACTION = 2

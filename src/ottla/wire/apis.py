@@ -41,8 +41,9 @@ class Api(NamedTuple):
         return found
 
 
-# Kafka's newest InitProducerId is not stable there and so is not offered.
+# Kafka's newest InitProducerId is not stable there: it is served by brokers that are told to serve such versions.
 STABLE_LAST = {INIT_PRODUCER_ID: 5}
+UNSTABLE_LAST = {INIT_PRODUCER_ID: 6}
 
 TABLE: dict[int, Api] = {
     key: Api(key, name, module, first, STABLE_LAST.get(key, last), flexible)
@@ -92,7 +93,7 @@ def read_head(frame: memoryview) -> RequestHead:
         except UnicodeDecodeError:
             raise MalformedMessage("the client id is not UTF-8") from None
     api = TABLE.get(key)
-    if api is not None and api.flexible_from <= version <= api.last:
+    if api is not None and api.flexible_from <= version <= UNSTABLE_LAST.get(key, api.last):
         position = skip_tags(frame, position)
     return RequestHead(key, version, correlation_id, client_id, position)
 

@@ -21,9 +21,11 @@ from ottla.client.errors import (
     ProducerFenced,
     TransactionAborted,
     TransactionFailed,
+    UnsupportedRequest,
 )
 from ottla.client.producer import Producer
 from ottla.records.header import TRANSACTIONAL
+from ottla.wire.messages import APIS
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -51,7 +53,7 @@ from ottla.wire.messages.txn_offset_commit import (
 from ottla.wire.schema import Root
 from support.loop_time import LoopTime
 from support.producing import TOPIC_ID, Act, Fault, LogBroker
-from support.scripted_broker import ScriptedBroker
+from support.scripted_broker import ScriptedBroker, request_class
 
 FIRST, SECOND = 1, 2
 """The protocols."""
@@ -66,6 +68,7 @@ class Office:
         self.broker: ScriptedBroker | None = None
         self.ended: list[tuple[int, bool]] = []
         self.epoch = -1
+        self.versions: dict[int, tuple[int, int]] | None = None
         self._codes = {name: deque(each) for name, each in codes.items()}
 
     def code(self, name: str) -> int:
@@ -137,7 +140,8 @@ async def initialised(office: Office, **settings: Any) -> AsyncIterator[Producer
 
 @asynccontextmanager
 async def started(office: Office, **settings: Any) -> AsyncIterator[Producer]:
-    async with ScriptedBroker(office.answers(), features={"transaction.version": office.protocol}) as broker:
+    features = {"transaction.version": office.protocol}
+    async with ScriptedBroker(office.answers(), office.versions, features) as broker:
         office.broker = office.log.broker = broker
         host, port = broker.address
         parts = [MetadataResponsePartition(0, number, 1) for number in range(2)]
@@ -270,6 +274,21 @@ async def test_many_batches_behind_a_refused_one_all_end_and_the_abort_goes_thro
             producer.send("t", b"good", partition=0)
     assert office.log.logs[0][-1] == b"good"
     assert [committed for _, committed in office.ended] == [False, True]
+
+
+async def test_transactions_of_a_two_phase_commit_are_asked_for_where_brokers_offer_them() -> None:
+    office = Office(SECOND)
+    async with initialised(office, transaction_two_phase_commit_enable=True) as producer:
+        async with producer.transaction():
+            producer.send("t", b"a", partition=0)
+        assert office.broker is not None
+        (asked,) = office.broker.received(InitProducerIdRequest)
+    assert (asked.enable2_pc, asked.keep_prepared_txn) == (True, False)
+    office = Office(SECOND)
+    office.versions = {key: request_class(key).VERSIONS for key, *_ in APIS} | {InitProducerIdRequest.KEY: (0, 5)}
+    async with started(office, transaction_two_phase_commit_enable=True) as producer:
+        with pytest.raises(UnsupportedRequest, match="offers no two-phase commit"):
+            await producer.init_transactions()
 
 
 @pytest.mark.parametrize("protocol", [FIRST, SECOND])

@@ -131,6 +131,13 @@ def test_a_delivery_outlasts_its_requests() -> None:
     assert "at least linger.ms + request.timeout.ms, which is 30005" in message
 
 
+def test_a_two_phase_commit_has_no_time_out() -> None:
+    given = {"bootstrap.servers": "a:1", "transactional.id": "x", "transaction.two.phase.commit.enable": "true"}
+    assert load(PRODUCER, given, {}).boolean("transaction.two.phase.commit.enable")
+    with pytest.raises(InvalidSetting, match="there is no time-out"):
+        load(PRODUCER, {**given, "transaction.timeout.ms": "1000"}, {})
+
+
 def test_a_group_and_its_protocol_agree() -> None:
     assert not consumer().boolean("enable.auto.commit")
     assert consumer(group_id="g").boolean("enable.auto.commit")

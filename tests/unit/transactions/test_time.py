@@ -30,6 +30,29 @@ def test_a_transaction_past_its_time_out_is_aborted_and_its_producer_fenced(serv
     assert coordinator.end(WHO, True, NEWER).error == ErrorCode.INVALID_TXN_STATE
 
 
+@pytest.mark.parametrize("server_version", [OLDER, NEWER])
+def test_a_transaction_of_a_two_phase_commit_has_no_time_out(server_version: int) -> None:
+    coordinator = Coordinator(LIMITS, server_version)
+    assert coordinator.init(timeout_ms=-1, two_phases=True).error == ErrorCode.NONE
+    coordinator.add(WHO, 0, version=server_version)
+    coordinator.advance(2**31)
+    coordinator.reload()
+    coordinator.advance(2**31)
+    assert coordinator.held().state is State.ONGOING
+    assert coordinator.end(WHO, True, server_version).error == ErrorCode.NONE
+    coordinator.complete()
+    coordinator.init(timeout_ms=15_000)  # whoever comes next may have one again
+    assert coordinator.held().timeout_ms == 15_000
+
+
+def test_who_takes_over_from_a_two_phase_commit_aborts_what_is_open() -> None:
+    coordinator = Coordinator(LIMITS)
+    coordinator.init(two_phases=True)
+    coordinator.add(WHO, 0)
+    assert coordinator.init(two_phases=True).error == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.held().state is State.PREPARE_ABORT
+
+
 def test_an_id_without_an_open_transaction_does_not_time_out() -> None:
     coordinator = Coordinator(LIMITS)
     coordinator.init(timeout_ms=1_000)

@@ -2,7 +2,7 @@
 
 from ottla.base.settings.bounds import ListOf, Range, Servers, Voters
 from ottla.base.settings.kinds import Kind, Scope, Setting
-from ottla.base.settings.reasons import AT_ONCE, BY_THE_SYSTEM, NO_TIMES, ONE_DEADLINE, TWO_PHASE
+from ottla.base.settings.reasons import AT_ONCE, BY_THE_SYSTEM, NO_TIMES, ONE_DEADLINE
 
 BOOLEAN = Kind.BOOLEAN
 STRING = Kind.STRING
@@ -133,7 +133,8 @@ CLUSTER_SETTINGS: tuple[Setting, ...] = (
             "Whether a transactional write first checks that its partition belongs to the transaction.",
             CLUSTER),
     Setting("transaction.two.phase.commit.enable", BOOLEAN, "false",
-            "Whether an outside coordinator may hold transactions open.", no_effect=TWO_PHASE),
+            "Whether producers may hold transactions open without time-out, for somebody else's two-phase commit; the "
+            "request for that needs `unstable.api.versions.enable`, as in Kafka."),
     Setting("add.partitions.to.txn.retry.backoff.ms", INT, "20",
             "How long a partition that is to be added waits for the end of the transaction before; also the pause "
             "before the coordinator is asked again.", check=Range(1)),

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.apis import SERVED, advertised_versions
+from ottla.broker.apis import advertised_versions, served_apis
 from ottla.net.dispatch import Context
 from ottla.wire.messages.api_versions import (
     ApiVersion,
@@ -26,14 +26,14 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 def handle(broker: "Broker", request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
     if context.version < 0:
-        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served())
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served(broker))
     if context.version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     features = broker.image.features
     return ApiVersionsResponse(
-        api_keys=_served(),
+        api_keys=_served(broker),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=first, max_version=last)
             for name, (first, last) in broker.supported_features.items()
@@ -48,6 +48,7 @@ def handle(broker: "Broker", request: ApiVersionsRequest, context: Context) -> A
     )
 
 
-def _served() -> list[ApiVersion]:
-    ranges = ((api.key, *advertised_versions(api)) for api in SERVED.values())
+def _served(broker: "Broker") -> list[ApiVersion]:
+    served = served_apis(unstable=broker.values.boolean("unstable.api.versions.enable"))
+    ranges = ((api.key, *advertised_versions(api)) for api in served.values())
     return [ApiVersion(api_key=key, min_version=first, max_version=last) for key, first, last in sorted(ranges)]

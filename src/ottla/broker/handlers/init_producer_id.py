@@ -1,5 +1,9 @@
-"""InitProducerId, v0 to v5: a producer id for a producer that wants to write each record once; for one with a
-transactional id also an epoch that fences whoever had the id before."""
+"""InitProducerId, v0 to v6: a producer id for a producer that wants to write each record once; for one with a
+transactional id also an epoch that fences whoever had the id before.
+
+The newest version is not stable in Kafka 4.3 and 4.4 and served with `unstable.api.versions.enable`: it asks for
+two-phase commit (KIP-939). To keep a transaction open when its id is taken over is not supported, as in Kafka 4.3.
+"""
 
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
@@ -26,6 +30,10 @@ def handle(broker: "Broker", request: InitProducerIdRequest, context: Context) -
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         return _idempotent(broker)
+    if request.enable2_pc and not broker.values.boolean("transaction.two.phase.commit.enable"):
+        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if request.keep_prepared_txn:
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
     return _transactional(broker, request, context, None)
 
 
@@ -48,7 +56,14 @@ def _transactional(broker: "Broker", request: InitProducerIdRequest, context: Co
     expected = None
     if request.producer_id != NO_PRODUCER_ID:
         expected = Producer(transactional_id, request.producer_id, request.producer_epoch)
-    decision = shard.machine.decide_init(transactional_id, request.transaction_timeout_ms, expected, fresh, shard.now())
+    decision = shard.machine.decide_init(
+        transactional_id,
+        request.transaction_timeout_ms,
+        expected,
+        fresh,
+        shard.now(),
+        two_phases=request.enable2_pc,
+    )
     if decision.needs_producer_id:
         return _with_producer_id(broker, request, context)
     outcome = shard.ask(decision, "a producer has taken its id over")

@@ -14,7 +14,7 @@ from ottla.client.retry import pause_before
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 LAST_WITHOUT_TWO_PHASES = 5
-"""Of InitProducerId: what follows is for somebody else's two-phase commit."""
+"""Of InitProducerId: what follows is for somebody else's two-phase commit, and not stable in Kafka."""
 
 
 class Identity:

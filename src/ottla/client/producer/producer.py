@@ -106,7 +106,8 @@ class Producer:
         self._lobby = Lobby(self._accumulator, self._topics, block, self._place, self._never_placed)
         if sending.transactional_id is not None:
             arguments = cluster, self._sender, self._sequences, sending.transactional_id, sending.transaction_ms
-            self._transactions = self._sender.gate = Transactions(*arguments)
+            two_phases = self.settings.boolean("transaction.two.phase.commit.enable")
+            self._transactions = self._sender.gate = Transactions(*arguments, two_phases=two_phases)
         self._stopped = None
 
     async def close(self, seconds: float | None = None) -> None:

@@ -28,6 +28,7 @@ from ottla.client.errors import (
     ProducerFenced,
     TransactionAborted,
     TransactionFailed,
+    UnsupportedRequest,
     fresh,
 )
 from ottla.client.groups.vocabulary import GroupMetadata, OffsetAndMetadata
@@ -94,7 +95,14 @@ class Transactions:
     """The transactions of one producer; the sender's gate."""
 
     def __init__(
-        self, cluster: Cluster, sender: Sender, sequences: Sequences, transactional_id: str, timeout_ms: int
+        self,
+        cluster: Cluster,
+        sender: Sender,
+        sequences: Sequences,
+        transactional_id: str,
+        timeout_ms: int,
+        *,
+        two_phases: bool = False,
     ) -> None:
         self.implicit = False
         self.state = State.NEW
@@ -105,6 +113,8 @@ class Transactions:
         self._sequences = sequences
         self._transactional_id = transactional_id
         self._timeout_ms = timeout_ms
+        self._two_phases = two_phases
+        """Nothing but this producer, or its successor, ends a transaction (KIP-939)."""
         self._loop = asyncio.get_running_loop()
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         self._joined: dict[PartitionQueue, None] = {}
@@ -204,8 +214,13 @@ class Transactions:
         async def ask() -> None:
             node = await self._coordinator(deadline)
             connection = await self._cluster.connection(node, deadline)
-            request = InitProducerIdRequest(self._transactional_id, self._timeout_ms, *identity)
-            answer = await self._ask(request, InitProducerIdResponse, deadline, LAST_WITHOUT_TWO_PHASES)
+            highest = LAST_WITHOUT_TWO_PHASES + 1 if self._two_phases else LAST_WITHOUT_TWO_PHASES
+            if self._two_phases and connection.version_for(InitProducerIdRequest) < highest:
+                raise UnsupportedRequest(str(connection.address), "InitProducerId", "it offers no two-phase commit")
+            request = InitProducerIdRequest(
+                self._transactional_id, self._timeout_ms, *identity, enable2_pc=self._two_phases
+            )
+            answer = await self._ask(request, InitProducerIdResponse, deadline, highest)
             self._judge(answer.error_code, "the transactional id")
             self.implicit = (
                 connection.features.get(_FEATURE, 0) >= 2

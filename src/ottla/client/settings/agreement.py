@@ -20,6 +20,11 @@ def agree(kind: ClientKind, values: Mapping[str, object], given: frozenset[str])
     if kind is PRODUCER:
         _settle_idempotence(settled, given)
         _settle_delivery(settled, given)
+        if settled["transaction.two.phase.commit.enable"] and "transaction.timeout.ms" in given:
+            raise InvalidSetting(
+                "transaction.timeout.ms",
+                "transaction.timeout.ms cannot be set: with transaction.two.phase.commit.enable there is no time-out",
+            )
     elif kind is CONSUMER:
         _settle_group(settled, given)
     return settled

@@ -2,7 +2,6 @@
 
 from ottla.base.settings.bounds import GzipLevel, NonEmpty, OneOf, Range
 from ottla.base.settings.kinds import Kind, Setting
-from ottla.client.settings.reasons import TWO_PHASE
 
 BOOLEAN = Kind.BOOLEAN
 STRING = Kind.STRING
@@ -25,7 +24,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     Setting("transaction.timeout.ms", INT, "60000",
             "How long a transaction may stay open before the coordinator aborts it."),
     Setting("transaction.two.phase.commit.enable", BOOLEAN, "false",
-            "Whether somebody else's two-phase commit decides about transactions.", no_effect=TWO_PHASE),
+            "Whether transactions stay open until this producer ends them, without time-out, for somebody else's "
+            "two-phase commit; brokers must offer it."),
     Setting("key.serializer", CLASS, "bytes",
             "What turns keys into bytes: a serializer, its class, a function, or a word."),
     Setting("value.serializer", CLASS, "bytes",
