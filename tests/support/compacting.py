@@ -87,7 +87,7 @@ def append(
 
 
 def compactor(world: World, limits: Limits = Limits()) -> Compactor:  # noqa: B008
-    return Compactor(world, {}, limits, lambda seconds: None)
+    return Compactor(world, limits, lambda seconds: None)
 
 
 def compact(work: Compactor, log: PartitionLog, world: World) -> Compaction | None:

@@ -1,8 +1,9 @@
 """A disk that fails on demand: for tests of what a log survives.
 
 Wraps another `Disk`. Every call of it and of its files is counted in `calls`; `fail_at` makes one of them fail, or all
-from it on, with an error that such a call can give (`possible`). It can also fill up after so many bytes (a write that
-does not fit is taken in part, as a real disk does), fail all writes, syncs or opening, and stop between two renames.
+from it on, with an error that such a call can give (`possible`); `fail_when` picks calls by name. It can also fill up
+after so many bytes (a write that does not fit is taken in part, as a real disk does), fail all writes, syncs or
+opening, and stop between two renames.
 
 What the power takes along depends on the disk below. Over a `RealDisk`, `crash` cuts every file of a directory to what
 was synced and as much more as the test chooses; names (creation, renaming, removal) and truncation are durable at once.
@@ -153,6 +154,8 @@ class FaultyDisk:
         self._fail_at: int | None = None
         self._fail_number = 0
         self._for_good = False
+        self.fail_when: Callable[[str, str], int] | None = None
+        """Operation and path → the error that every such call fails with, or 0."""
         self.synced: dict[str, int] = {}
         self.writes = 0
         self.room: int | None = None
@@ -169,6 +172,9 @@ class FaultyDisk:
         """Count a call; raises what it is to fail with."""
         call = Call(operation, path)
         self.calls.append(call)
+        number = self.fail_when(operation, path) if self.fail_when is not None else 0
+        if number:
+            raise OSError(number, f"{operation} failed", path)
         if self._fail_at is None or len(self.calls) < self._fail_at:
             return
         if not possible(call, self._fail_number):
@@ -209,7 +215,7 @@ class FaultyDisk:
         self._for_good = for_good
 
     def heal(self) -> None:
-        self.room = self.fail_writes_from = self.renames_left = self._fail_at = None
+        self.room = self.fail_writes_from = self.renames_left = self._fail_at = self.fail_when = None
         self.sync_errno = self.truncate_errno = self.open_errno = 0
 
     def kill(self) -> None:

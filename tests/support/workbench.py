@@ -35,7 +35,7 @@ class Workbench:
 
     def load(self, *, clean: bool = False, recovery_point: int = 0, start_offset: int = 0) -> PartitionLog:
         world = World(self.disk, self.clock, CountingRandom(), open_files=self.open_files)
-        return load_log(
+        log = load_log(
             world,
             NAME,
             self.directory,
@@ -44,6 +44,9 @@ class Workbench:
             recovery_point=recovery_point,
             start_offset=start_offset,
         )
+        # Whoever keeps this log's recovery point writes it down whenever it changes.
+        log.checkpointed = 0
+        return log
 
     def restart(self) -> None:
         """A clean stop and a start."""

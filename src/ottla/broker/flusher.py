@@ -73,7 +73,11 @@ class Flusher:
         if log is None:
             self._settle(waiters, StorageFailure(str(partition), 0, "the directory is offline"))
             return
-        ticket = log.begin_flush(sealed_only=sealed_only)
+        try:
+            ticket = log.begin_flush(sealed_only=sealed_only)
+        except StorageFailure as failure:
+            self._settle(waiters, failure)
+            return
         if ticket is None:
             self._settle(waiters, None)
             return

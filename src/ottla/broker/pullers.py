@@ -166,6 +166,9 @@ class Puller:
                     backoff = 0.0
             except StorageFailure as failure:
                 self._broker.storage_failed(failure)
+                # What the answer said of other partitions was not taken in: all are asked for again.
+                self._session = _NO_SESSION
+                await self._rest(self._longest_backoff())
             except Exception:
                 # One answer that cannot be digested must not end replication.
                 logger.exception("pulling from broker %d failed", self._leader)

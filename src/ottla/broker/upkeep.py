@@ -37,6 +37,7 @@ class Upkeep:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
         self._stop = threading.Event()
+        self._checkpointing = asyncio.Lock()
         values = broker.values
         threads = max(1, values.integer("log.cleaner.threads"))
         limits = Limits(
@@ -45,7 +46,7 @@ class Upkeep:
             buffer_bytes=max(4096, values.integer("log.cleaner.io.buffer.size") // threads),
             bytes_per_second=values.real("log.cleaner.io.max.bytes.per.second"),
         )
-        self._compactor = Compactor(broker.world, broker.store.cleaned, limits, self._wait)
+        self._compactor = Compactor(broker.world, limits, self._wait)
         self._flushed_at: dict[TopicPartition, float] = {}
 
     def start(self) -> None:
@@ -129,11 +130,15 @@ class Upkeep:
         """Flush closed segments, and logs whose `flush.ms` has passed."""
         now = self._broker.clock.monotonic()
         partitions = list(self._broker.partitions)
+        cut = False
         for position, partition in enumerate(partitions):
             if position % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
             log = partition.log
-            if log is None or log.recovery_point == log.end_offset:
+            if log is None:
+                continue
+            cut = cut or log.recovery_point < log.checkpointed
+            if log.recovery_point == log.end_offset:
                 continue
             flush_ms = log.settings.flush_ms
             if flush_ms < NEVER:
@@ -143,12 +148,16 @@ class Upkeep:
                     self._broker.flusher.flush(partition)
             elif log.has_unflushed_sealed:
                 self._broker.flusher.flush(partition, sealed_only=True)
+        if cut:
+            # A log that was cut below its recovery point cannot roll before the lower one is written down.
+            await self._checkpoint_recovery()
 
     async def _checkpoint(self, *kinds: Checkpoint) -> None:
         store = self._broker.store
-        work = store.begin_checkpoint(*kinds)
-        await self._broker.run_blocking(work.run)
-        store.finish_checkpoint(work)
+        async with self._checkpointing:
+            work = store.begin_checkpoint(*kinds)
+            await self._broker.run_blocking(work.run)
+            store.finish_checkpoint(work)
 
     async def _checkpoint_recovery(self) -> None:
         await self._checkpoint(Checkpoint.RECOVERY_POINT, Checkpoint.CLEANED)
@@ -168,7 +177,12 @@ class Upkeep:
 
     async def _remove_files(self) -> None:
         for removal in self._broker.store.due_removals(self._broker.clock.now_ms()):
-            await self._broker.run_blocking(removal.run)
+            try:
+                await self._broker.run_blocking(removal.run)
+            except StorageFailure as failure:
+                if failure.out_of_space:
+                    self._broker.store.try_again(removal)
+                self._broker.storage_failed(failure)
         self._broker.publisher.make_missing_logs()
 
     async def _drop_idle(self) -> None:

@@ -8,8 +8,7 @@ of old ones only if all of those are still in the log; a log that failed is left
 
 import errno
 import logging
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.base.vocabulary import TopicPartition
@@ -25,7 +24,7 @@ from ottla.log.cleaning import (
     clean_into,
     map_offsets,
 )
-from ottla.log.files import CLEANED_SUFFIX, LARGEST_RELATIVE_OFFSET, StorageFailure, World
+from ottla.log.files import CLEANED_SUFFIX, LARGEST_RELATIVE_OFFSET, StorageFailure, World, sync_names
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import Segment
 from ottla.log.transaction_sieve import TransactionSieve
@@ -130,15 +129,20 @@ class Compaction:
         self._world = world
         self._limits = limits
         self._pace = pace
+        self._generation = dirt.log.generation
         self._mapped: Mapped | None = None
         self._target: Segment | None = None
         self._reading: list[tuple[Segment, int]] = []
 
     @property
     def disturbed(self) -> bool:
-        """Whether the segments that the present step reads went or were cut meanwhile."""
+        """Whether the log was cut since the work began, or segments that the present step reads went meanwhile.
+
+        A key that was mapped may have lost the record for which an older one would be removed.
+        """
         present = self.log.segments
-        return any(segment not in present or segment.size != size for segment, size in self._reading)
+        gone = any(segment not in present or segment.size != size for segment, size in self._reading)
+        return gone or self.log.generation != self._generation
 
     def stop(self) -> None:
         """Call the work off, from any thread: the running step raises CleaningStopped soon."""
@@ -182,7 +186,7 @@ class Compaction:
     def _sync_names(self) -> None:
         """Make the renames last before the old files are removed."""
         try:
-            self._world.disk.sync_directory(self.log.directory)
+            sync_names(self._world.disk, self.log.directory)
         except FileNotFoundError as error:
             raise CleaningStopped from error
 
@@ -200,26 +204,27 @@ class Compaction:
         chosen = [source for source in sources if source.base_offset in bases]
 
         def clean() -> None:
-            target = Segment.create(
+            target = self._target = Segment.lazy(
                 world.disk, log.directory, group[0].base_offset, log.settings, CLEANED_SUFFIX, world.open_files
             )
-            try:
-                self.cleaned.append(clean_into(world.disk, chosen, target, plan, self._limits, self._pace))
-            except BaseException:
-                with suppress(OSError):  # what cannot be removed now goes at the next start
-                    target.delete()
-                raise
-            self._target = target
+            target.make()
+            self.cleaned.append(clean_into(world.disk, chosen, target, plan, self._limits, self._pace))
 
         return clean
 
     def _exchange(self, group: list[Segment]) -> None:
-        target, self._target = self._target, None
+        target = self._target
         assert target is not None
         if self._pace.stopped or self.disturbed:
-            target.delete()
             raise CleaningStopped
+        self._target = None
         self.log.replace_segments([target], group)
+
+    def clear(self) -> None:
+        """The work ended early: what it has made and not exchanged goes."""
+        target, self._target = self._target, None
+        if target is not None:
+            self.log.discard(target)
 
 
 def _last_batches(log: PartitionLog) -> dict[int, LastBatch]:
@@ -236,13 +241,10 @@ class Compactor:
     def __init__(
         self,
         world: World,
-        cleaned: MutableMapping[TopicPartition, int],
         limits: Limits,
         wait: Callable[[float], None],
     ) -> None:
         self.limits = limits
-        self.cleaned = cleaned
-        """Up to where each log is clean; kept in `cleaner-offset-checkpoint`."""
         self.uncleanable: dict[TopicPartition, str] = {}
         """Logs whose compaction failed, and why."""
         self._world = world
@@ -256,7 +258,7 @@ class Compactor:
             name = log.topic_partition
             if not log.settings.cleanup_compact or name in self._running or name in self.uncleanable:
                 continue
-            dirt = measure(log, self.cleaned.get(name), now_ms)
+            dirt = measure(log, log.cleaned_offset, now_ms)
             if dirt.worth_it and (found is None or dirt.ratio > found.ratio):
                 found = dirt
         return found
@@ -278,10 +280,15 @@ class Compactor:
         """
         name = work.log.topic_partition
         del self._running[name]
-        if error is None:
-            self.cleaned[name] = work.end_offset
+        if error is None and not work.disturbed:
+            work.log.cleaned_offset = work.end_offset
             return
-        if isinstance(error, CleaningStopped) or work.disturbed:
+        try:
+            work.clear()
+        except StorageFailure as failure:
+            # Those that go on with the log try again; what stopped the work matters more, if anything did.
+            error = error or failure
+        if error is None or isinstance(error, CleaningStopped) or work.disturbed:
             # Called off, or something else had the right of way; the log is tried again when its turn comes.
             return
         if isinstance(error, OSError):
@@ -302,13 +309,7 @@ class Compactor:
         running = self._running.get(topic_partition)
         if running is not None:
             running.stop()
-        self.cleaned.pop(topic_partition, None)
         self.uncleanable.pop(topic_partition, None)
-
-    def truncated(self, topic_partition: TopicPartition, end_offset: int) -> None:
-        """The log was cut: what comes after the cut is dirty again."""
-        if self.cleaned.get(topic_partition, 0) > end_offset:
-            self.cleaned[topic_partition] = end_offset
 
     def stop(self) -> None:
         """Call all work off."""

@@ -37,6 +37,8 @@ METADATA_LOG = "__cluster_metadata-0"
 """Its directory belongs to the quorum; the store leaves it alone."""
 RUNNING_FILE = ".ottla-running"
 """Which broker uses the directory, in which start of the machine and on which mount of its file system."""
+UNPROVEN_FILE = ".ottla-unproven"
+"""A sync failed here. It need not be durable: a machine that starts again has only what is on the disk."""
 LONGEST_NAME = 255
 
 _NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)(?:\.[0-9a-zA-Z_-]+?-(?P<mark>delete|stray|future))?")
@@ -156,6 +158,24 @@ class DataDirectory:
         """Say that every log here is flushed and its checkpoints are written."""
         content = b'{"version":0,"brokerEpoch":%d}' % broker_epoch
         replace_whole(self._disk, os.path.join(self.path, CLEAN_STOP_FILE), content)
+
+    @property
+    def unproven(self) -> bool:
+        """Whether a sync failed here and what it was to write has not been written again since."""
+        return self._disk.exists(os.path.join(self.path, UNPROVEN_FILE))
+
+    def mark_unproven(self) -> None:
+        """A sync failed: the next process must not believe its own."""
+        try:
+            self._disk.open(os.path.join(self.path, UNPROVEN_FILE), create=True).close()
+        except OSError as error:
+            _logger.error(
+                "%s: that a sync failed cannot be noted (%s); restart the machine, not ottla", self.path, error
+            )
+
+    def prove(self) -> None:
+        """Everything was written again, and lasts."""
+        self._disk.remove(os.path.join(self.path, UNPROVEN_FILE))
 
     def read_offsets(self, kind: Checkpoint) -> dict[TopicPartition, int]:
         """A checkpoint; a damaged one costs time (or history that retention would remove), never data."""

@@ -2,7 +2,8 @@
 
 Owns: the history of a partition's leader epochs and the text of `leader-epoch-checkpoint`. Never knows: files, batches.
 Invariants: epochs and start offsets both grow along the history; `dirty` says that the file is behind. What is not on
-disk yet can be read back from the batches of unflushed segments, so a flush may write it.
+disk yet, or still is on disk and was cut off, can be told from the batches of unflushed segments, so a flush may write
+it.
 """
 
 from typing import NamedTuple
@@ -101,3 +102,32 @@ class EpochHistory:
                 return (epoch if floor is None else floor.epoch), entry.start_offset
             floor = entry
         return None
+
+
+class RetoldEpochs:
+    """A history whose end is not believed, told again by the batches from an offset on.
+
+    What the history said of an epoch's start is kept where the batches do not contradict it: compaction may have taken
+    the very first of them.
+    """
+
+    __slots__ = ("_before", "_claims", "_end", "_history")
+
+    def __init__(self, history: EpochHistory, from_offset: int) -> None:
+        self._history = history
+        self._before = None if history.dirty else history.text()
+        self._claims = {entry.epoch: entry.start_offset for entry in history.entries}
+        self._end = from_offset
+        history.truncate_end(from_offset)
+
+    def tell(self, epoch: int, base_offset: int, next_offset: int) -> None:
+        """The next batch, and its epoch."""
+        if epoch >= 0 and epoch != self._history.latest_epoch:
+            claimed = self._claims.get(epoch, base_offset)
+            self._history.assign(epoch, claimed if self._end <= claimed <= base_offset else base_offset)
+        self._end = next_offset
+
+    def end(self) -> None:
+        """All batches are told; a history that came out as it was needs no writing."""
+        if self._history.text() == self._before:
+            self._history.dirty = False

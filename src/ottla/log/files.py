@@ -6,9 +6,9 @@ Owns: Kafka's naming (twenty digits of base offset, one suffix a kind, a second 
 
 import errno
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from ottla.base.ports import Clock, Disk, Random
+from ottla.base.ports import Clock, Disk, File, Random
 from ottla.log.open_files import UNBOUNDED, OpenFiles
 
 LOG_SUFFIX = ".log"
@@ -21,14 +21,17 @@ SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_IND
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
+ASIDE_SUFFIX = ".aside"
+"""For segments that recovery found and could not use: kept for a person to look at, and never touched again."""
 
 EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 
 LARGEST_RELATIVE_OFFSET = 2**31 - 1
 """How far an offset may lie above its segment's base: the indexes keep it in a signed 32-bit field."""
 
-_OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
-"""Room for bytes or for descriptors: both come back, and nothing is wrong with the disk."""
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+_OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EAGAIN}) | _NO_DESCRIPTOR
+"""Room for bytes or for descriptors, or the log's own turn: all of them come, and nothing is wrong with the disk."""
 
 
 def _unnamed(path: str) -> str:
@@ -65,8 +68,17 @@ class StorageFailure(Exception):
         return self.errno in _OUT_OF_SPACE
 
     @classmethod
-    def of(cls, path: str, error: OSError) -> "StorageFailure":
+    def of(cls, path: str, error: OSError) -> Self:
         return cls(path, error.errno or 0, error.strerror or str(error))
+
+
+class NotDurable(StorageFailure):
+    """A sync that failed, for whatever reason: the system tells of it once and counts the bytes as written from then
+    on, so no later sync says anything about them."""
+
+    @property
+    def out_of_space(self) -> bool:
+        return False
 
 
 def out_of_space(error: OSError) -> bool:
@@ -85,10 +97,33 @@ def offset_of(name: str) -> int | None:
     return None
 
 
-def sync_file(disk: Disk, path: str) -> None:
-    """Make a file that is not open durable. Blocking."""
-    file = disk.open(path)
+def sync_open(file: File) -> None:
+    """Make an open file durable. Blocking; raises NotDurable."""
     try:
         file.sync()
+    except OSError as error:
+        raise NotDurable.of(file.path, error) from error
+
+
+def sync_file(disk: Disk, path: str) -> None:
+    """Make a file that is not open durable. Blocking; raises NotDurable, and OSError when it cannot be opened."""
+    file = disk.open(path)
+    try:
+        sync_open(file)
     finally:
         file.close()
+
+
+def sync_names(disk: Disk, directory: str) -> None:
+    """Make what was made, renamed and removed in a directory durable. Blocking; raises NotDurable.
+
+    FileNotFoundError is for the caller: the directory itself may have been renamed meanwhile.
+    """
+    try:
+        disk.sync_directory(directory)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno in _NO_DESCRIPTOR:
+            raise StorageFailure.of(directory, error) from error
+        raise NotDurable.of(directory, error) from error

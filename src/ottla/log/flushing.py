@@ -5,12 +5,13 @@ Invariant: a ticket and a removal hold all they need, so that `run` may happen i
 """
 
 from contextlib import suppress
+from errno import EBADF
 from typing import NamedTuple
 
 from ottla.base.ports import Disk, File
-from ottla.log.files import EPOCH_CHECKPOINT, StorageFailure, sync_file
+from ottla.log.files import EPOCH_CHECKPOINT, NotDurable, StorageFailure, sync_file, sync_names
 from ottla.log.segment import Segment
-from ottla.log.whole_file import replace_whole
+from ottla.log.whole_file import put_in_place
 
 
 class FlushTicket(NamedTuple):
@@ -21,33 +22,41 @@ class FlushTicket(NamedTuple):
     disk: Disk
     directory: str
     files: list[tuple[Segment, File]]
-    paths: list[str]
+    sealed: list[Segment]
+    snapshots: list[str]
     epochs: str | None
-    names_changed: bool
+    names: int
+    """The number of the last change of names that it covers; 0 when there was none."""
 
     def run(self) -> None:
-        """Sync everything. Blocking; raises StorageFailure."""
+        """Sync everything. Blocking; raises StorageFailure, and then nothing of it counts."""
         try:
             for segment, file in self.files:
-                try:
-                    file.sync()
-                except OSError:
-                    # Since the flush began it was deleted, or closed, which syncs what has to last.
-                    if not segment.closed:
-                        raise
-            for path in self.paths:
+                self._sync(segment, file)
+            paths = [path for segment in self.sealed for path in segment.index_paths()]
+            for path in paths + self.snapshots:
                 # Indexes and snapshots of segments deleted since are gone.
                 with suppress(FileNotFoundError):
                     sync_file(self.disk, path)
             if self.epochs is not None:
-                replace_whole(self.disk, f"{self.directory}/{EPOCH_CHECKPOINT}", self.epochs.encode())
-            elif self.names_changed:
-                self.disk.sync_directory(self.directory)
+                put_in_place(self.disk, f"{self.directory}/{EPOCH_CHECKPOINT}", self.epochs.encode())
+            if self.epochs is not None or self.names:
+                sync_names(self.disk, self.directory)
         except FileNotFoundError:
             # The directory has been renamed away with its topic.
             return
         except OSError as error:
             raise StorageFailure.of(self.directory, error) from error
+
+    def _sync(self, segment: Segment, file: File) -> None:
+        try:
+            file.sync()
+        except OSError as error:
+            if error.errno != EBADF:
+                raise NotDurable.of(file.path, error) from error
+            # It was closed since the flush began; when it is deleted by now nobody needs it to last.
+            with suppress(FileNotFoundError):
+                sync_file(self.disk, segment.path)
 
 
 class Removal(NamedTuple):

@@ -178,9 +178,9 @@ class SparseIndex:
             del self._tail[(entries - self._written) * size :]
         else:
             self._window = _NOTHING
-            self._tail = bytearray()
             with _opened(self._disk, self.path) as file:
                 file.truncate(entries * size)
+            self._tail = bytearray()
             self._written = entries
         self.entries = entries
 

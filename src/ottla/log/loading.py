@@ -44,6 +44,8 @@ class DirectoryLoading:
         self._recovery_points = directory.read_offsets(Checkpoint.RECOVERY_POINT)
         self._start_offsets = directory.read_offsets(Checkpoint.START_OFFSET)
         self._high_watermarks = directory.read_offsets(Checkpoint.HIGH_WATERMARK)
+        self._cleaned_offsets = directory.read_offsets(Checkpoint.CLEANED)
+        self._unproven = directory.unproven
         self.entries: list[PartitionDirectory] = []
         for entry in directory.partitions():
             if entry.mark is None:
@@ -80,6 +82,9 @@ class DirectoryLoading:
             clean=self._clean,
             recovery_point=self._recovery_points.get(name, 0),
             start_offset=self._start_offsets.get(name, 0),
+            cleaned_offset=self._cleaned_offsets.get(name),
+            power_kept=self.directory.last_epoch >= 0,
+            unproven=self._unproven,
             topic_id=NO_TOPIC_ID if topic_id is None else topic_id,
         )
         committed = self._high_watermarks.get(name, 0)

@@ -181,9 +181,9 @@ class PartitionLog(StoredLog):
                 segment = self._make_room(size, last_offset, timestamp, now_ms, base_offset)
             position = segment.write(batch, size)
         except OSError as error:
-            return self._write_failed(StorageFailure.of(segment.path, error))
+            return self._write_failed(segment, StorageFailure.of(segment.path, error))
         except StorageFailure as failure:
-            return self._write_failed(failure)
+            return self._write_failed(segment, failure)
         segment.note(position, size, last_offset, timestamp)
         offsets = self._recent_offsets
         if base_offset != self.end_offset:
@@ -200,6 +200,7 @@ class PartitionLog(StoredLog):
 
     def _make_room(self, size: int, last_offset: int, timestamp: int, now_ms: int, base_offset: int) -> Segment:
         """The segment that takes this batch: a new one when the active one is full, old, or too far below."""
+        self.settle()
         segment = self._active
         lifetime = self._settings.roll_ms - segment.jitter_ms
         first = segment.first_timestamp
@@ -211,6 +212,8 @@ class PartitionLog(StoredLog):
             or (segment.size and segment.full)
         ):
             segment = self.roll(base_offset)
+        # Once the batch is written nothing may fail, and accounting for it looks at what is newest so far.
+        _ = segment.latest, segment.time_index.last()
         if not segment.size:
             first = timestamp
         # A segment whose first batch has no timestamp rolls by the clock, which only this way can tell.
@@ -226,7 +229,9 @@ class PartitionLog(StoredLog):
     def _refused(self, error: ErrorCode, message: str) -> AppendOutcome:
         return AppendOutcome(error, -1, -1, self.start_offset, message)
 
-    def _write_failed(self, failure: StorageFailure) -> AppendOutcome:
+    def _write_failed(self, segment: Segment, failure: StorageFailure) -> AppendOutcome:
+        if segment.longer and self._run.settled:
+            self._owe(segment.shorten)
         if not failure.out_of_space:
             raise failure
         return self._refused(

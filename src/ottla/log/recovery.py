@@ -1,10 +1,12 @@
 """Opening a partition's directory, after a clean stop and after a crash.
 
-Owns: what becomes of leftovers of interrupted work, and of bytes nobody vouches for. Never knows: checkpoint files (it
-is handed their numbers) and other partitions; it may run in any thread, one at a time for one directory.
-Invariants: what was flushed is never touched; after a crash every batch from the recovery point on is read and its
-checksum verified, the log ends before the first that is not whole, and the indexes are made anew. After a clean stop
-only the tail of the last segment is looked at.
+Owns: what becomes of leftovers of interrupted work, and of segments nobody vouches for. Never knows: checkpoint files
+(it is handed their numbers) and other partitions; it may run in any thread, one at a time for one directory.
+Invariants: after a crash every batch from the recovery point on is read and its checksum verified, the log ends before
+the first that is not whole, and the indexes are made anew. After a clean stop only the tail of the last segment is
+looked at. Nothing is deleted on suspicion: what cannot be read, or cannot follow what is there, is put aside beside it.
+A segment that was flushed and is damaged ends early alone. Whatever fails on the way, the next attempt finds all that
+this one found.
 """
 
 import logging
@@ -12,13 +14,13 @@ from typing import NamedTuple
 
 from ottla.base.ports import Disk
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicId, TopicPartition
-from ottla.log.epochs import EpochHistory
+from ottla.log.epochs import EpochHistory, RetoldEpochs
 from ottla.log.files import (
+    ASIDE_SUFFIX,
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     EPOCH_CHECKPOINT,
     INDEX_SUFFIX,
-    LARGEST_RELATIVE_OFFSET,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
@@ -30,13 +32,12 @@ from ottla.log.files import (
 from ottla.log.index import CorruptIndex
 from ottla.log.partition_log import LoadedLog, PartitionLog
 from ottla.log.producers import ProducerTable
-from ottla.log.replay import rebuild, replay
+from ottla.log.replay import rebuild
+from ottla.log.scanning import Scanner, begins_in_other_format, refuse_unknown_formats
 from ottla.log.segment import Segment
 from ottla.log.settings import LogSettings
 from ottla.log.snapshots import SnapshotFiles
-from ottla.log.whole_file import read_whole
-from ottla.records.crc import crc32c
-from ottla.records.header import CHECKED_FROM, HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, CorruptBatch
+from ottla.log.whole_file import TEMPORARY_SUFFIX, read_whole, write_again
 
 _logger = logging.getLogger(__name__)
 
@@ -47,6 +48,9 @@ class _Remembered(NamedTuple):
     start_offset: int
     recovery_point: int
     clean: bool
+    cleaned_offset: int | None
+    power_kept: bool
+    unproven: bool
 
 
 def load_log(
@@ -58,13 +62,18 @@ def load_log(
     clean: bool = False,
     recovery_point: int = 0,
     start_offset: int = 0,
+    cleaned_offset: int | None = None,
     topic_id: TopicId = NO_TOPIC_ID,
+    power_kept: bool = False,
+    unproven: bool = False,
 ) -> PartitionLog:
     """The log in a directory, which may be empty; the checkpoints say how far it is to be trusted.
 
-    Blocking; raises StorageFailure.
+    `power_kept`: nothing that the last process wrote can be missing. `unproven`: a sync of it failed, so what it did
+    not flush may be nowhere but in memory, and is written again.
+    Blocking; raises StorageFailure and UnknownFormat.
     """
-    remembered = _Remembered(start_offset, recovery_point, clean)
+    remembered = _Remembered(start_offset, recovery_point, clean, cleaned_offset, power_kept, unproven)
     try:
         loaded = _Opening(world, topic_partition, directory, settings, remembered).load()
     except OSError as error:
@@ -91,6 +100,7 @@ class _Opening:
         self._remembered = remembered
         self._producers = ProducerTable(topic_partition)
         self._segments: list[Segment] = []
+        self._unflushed: list[Segment] = []
         self._intact = True
 
     def load(self) -> LoadedLog:
@@ -99,9 +109,10 @@ class _Opening:
         self._epochs = self._read_epochs(names)
         suspects = self._load_segments(names)
         self._snapshots.remove_strays(segment.base_offset for segment in self._segments)
-        start_offset, recovery_point, clean = self._remembered
+        start_offset, recovery_point, clean, cleaned_offset, _, _ = self._remembered
         if suspects:
             self._recover(suspects)
+        self._drop_empty_leftover()
         end_offset = self._segments[-1].next_offset() if self._segments else start_offset
         if end_offset < start_offset or not self._segments:
             self._begin_anew(start_offset)
@@ -113,6 +124,9 @@ class _Opening:
         for segment in self._segments:
             segment.created_ms = self._world.clock.now_ms()
             segment.close()
+        if cleaned_offset is not None and not start_offset <= cleaned_offset <= end_offset:
+            # The log was cut, or lost its tail; only the whole of it is certain to be covered.
+            cleaned_offset = None
         return LoadedLog(
             self._segments,
             start_offset,
@@ -122,6 +136,8 @@ class _Opening:
             self._snapshots,
             self._epochs,
             self._intact,
+            cleaned_offset,
+            recovery_point,
         )
 
     def _read_epochs(self, names: list[str]) -> EpochHistory:
@@ -146,10 +162,13 @@ class _Opening:
         suspects = []
         for slot, base in enumerate(bases):
             segment = Segment.load(self._disk, self._directory, base, self._settings, open_files=self._world.open_files)
+            if begins_in_other_format(segment.first_bytes):
+                refuse_unknown_formats(segment.path, segment.file.map(), segment.size)
             self._segments.append(segment)
             following = bases[slot + 1] if slot + 1 < len(bases) else None
             unflushed = following is None or following > self._remembered.recovery_point
             if unflushed and not self._remembered.clean:
+                self._unflushed.append(segment)
                 suspects.append(segment)
             elif segment.size and not self._indexed(segment, present):
                 _logger.warning("%s: the indexes are missing or wrong and are made anew", segment.path)
@@ -166,48 +185,94 @@ class _Opening:
         return True
 
     def _recover(self, suspects: list[Segment]) -> None:
-        """Read the batches of the suspects in order; a segment that ends early ends the log."""
-        start_offset = self._remembered.start_offset
+        """Read the batches of the suspects in order; an unflushed segment that ends early ends the log."""
+        start_offset, cleaned_offset = self._remembered.start_offset, self._remembered.cleaned_offset
+        now_ms = self._world.clock.now_ms()
         # Snapshots further up were not synced yet; they are taken again on the way.
         self._snapshots.remove_outside(-1, suspects[0].base_offset)
         self._snapshots.restore(self._producers, start_offset, suspects[0].base_offset)
+        sparse = self._settings.cleanup_compact or cleaned_offset is not None
+        scanner = Scanner(self._disk, self._producers, now_ms, sparse=sparse)
         for segment in suspects:
+            if segment in self._unflushed:
+                if not self._follows(segment, scanner):
+                    continue
+                if self._remembered.unproven and segment.size:
+                    write_again(self._disk, segment.path)
+                scanner.epochs = scanner.epochs or RetoldEpochs(self._epochs, segment.base_offset)
             # Transactions may have begun in the segments before.
-            now_ms = self._world.clock.now_ms()
             rebuild(self._producers, self._segments, start_offset, segment.base_offset, now_ms)
-            removed = recover_segment(segment, self._producers, self._epochs, now_ms)
-            self._snapshots.take(self._producers)
-            if removed or self._lost_tail(segment):
-                self._end_log_with(segment, removed)
-                return
+            problem = scanner.scan(segment, self._following(segment))
+            self._snapshots.take(self._producers, self._producers.end_offset)
+            if problem is not None:
+                self._intact = False
+                if segment in self._unflushed:
+                    self._end_log_with(segment)
+        if scanner.epochs is not None:
+            scanner.epochs.end()
 
-    def _lost_tail(self, segment: Segment) -> bool:
-        """Whether batches are missing before the next segment: whole ones at the end leave no trace in the file.
+    def _following(self, segment: Segment) -> int | None:
+        slot = self._segments.index(segment) + 1
+        return self._segments[slot].base_offset if slot < len(self._segments) else None
 
-        A compacted log has such gaps by right.
+    def _follows(self, segment: Segment, scanner: Scanner) -> bool:
+        """Whether an unflushed segment is one of the log, and begins where it can; else it is put aside by now.
+
+        One that begins below the end of the one before it may have been renamed away before a power cut, or an older
+        release left it. One that begins above it shows that a power cut took batches: whole ones at the end of a file
+        leave no trace. A log in which offsets are missing elsewhere has such gaps by right.
         """
-        slot = self._segments.index(segment) + 1
-        if slot == len(self._segments) or self._settings.cleanup_compact or self._remembered.clean:
+        if segment not in self._segments:
             return False
-        return self._producers.end_offset != self._segments[slot].base_offset
+        slot = self._segments.index(segment)
+        if not slot:
+            return True
+        before, base = self._segments[slot - 1], segment.base_offset
+        end = before.next_offset()
+        by_right = scanner.sparse or self._remembered.power_kept or before not in self._unflushed
+        if base == end or (base > end and by_right):
+            return True
+        _logger.error("%s begins at %d, and %s ends at %d", segment.path, base, before.path, end)
+        if base > end:
+            self._end_log_with(before)
+        else:
+            self._put_aside(segment)
+            self._segments.remove(segment)
+        return False
 
-    def _end_log_with(self, segment: Segment, removed: int) -> None:
-        self._intact = False
+    def _end_log_with(self, segment: Segment) -> None:
+        """What comes behind cannot be joined to it."""
         slot = self._segments.index(segment) + 1
-        _logger.warning(
-            "%s: %d bytes are not whole batches and were cut off, and %d segments behind them",
-            segment.path,
-            removed,
-            len(self._segments) - slot,
-        )
-        for later in self._segments[slot:]:
-            later.delete()
-        del self._segments[slot:]
+        # The last one first: who stops on the way leaves a log without a hole.
+        for later in reversed(self._segments[slot:]):
+            self._put_aside(later)
+            self._segments.remove(later)
+
+    def _put_aside(self, segment: Segment) -> None:
+        """Rename a segment's files to a name that a person finds and no recovery touches."""
+        self._intact = False
+        suffix, number = ASIDE_SUFFIX, 1
+        while self._disk.exists(f"{segment.path}{suffix}"):
+            suffix = f"{ASIDE_SUFFIX}.{number}"
+            number += 1
+        if segment.size:
+            _logger.warning("%s is put aside as %s%s", segment.path, segment.path, suffix)
+            segment.rename(suffix)
+            segment.close()
+        else:
+            segment.delete()
+
+    def _drop_empty_leftover(self) -> None:
+        """A roll of an older release that found no room left an empty segment behind, at an offset that others got."""
+        while len(self._segments) > 1 and not self._segments[-1].size:
+            if self._segments[-2].next_offset() <= self._segments[-1].base_offset:
+                return
+            _logger.warning("%s is empty and overlaps the segment before it", self._segments[-1].path)
+            self._segments.pop().delete()
 
     def _begin_anew(self, start_offset: int) -> None:
-        for segment in self._segments:
-            self._intact = False
-            segment.delete()
+        for segment in reversed(self._segments):
+            self._put_aside(segment)
         first = Segment.lazy(
             self._disk, self._directory, start_offset, self._settings, open_files=self._world.open_files
         )
@@ -230,54 +295,13 @@ class _Opening:
         rebuild(self._producers, self._segments, start_offset, end_offset, now_ms)
 
 
-def recover_segment(segment: Segment, producers: ProducerTable, epochs: EpochHistory, now_ms: int) -> int:
-    """Read every batch, make the indexes anew, cut at the first byte that is no whole batch; answers what was cut."""
-    segment.index.keep(0)
-    segment.time_index.keep(0)
-    segment.transaction_index.reset()
-    segment.begin_scan()
-    size = segment.size
-    view = segment.file.map()
-    position = 0
-    expected = segment.base_offset
-    largest = segment.base_offset + LARGEST_RELATIVE_OFFSET
-    while size - position >= HEADER_SIZE:
-        fields = HEADER.unpack_from(view, position)
-        base_offset, length, leader_epoch, magic, crc, _, delta, _, max_timestamp, producer_id, _, _, _ = fields
-        end = position + length + LOG_OVERHEAD
-        last_offset = base_offset + delta
-        if (
-            length < HEADER_SIZE - LOG_OVERHEAD
-            or end > size
-            or magic != MAGIC
-            or crc32c(view[position + CHECKED_FROM : end]) != crc
-            or not expected <= base_offset <= last_offset <= largest
-        ):
-            break
-        if producer_id >= 0:
-            try:
-                aborted = replay(producers, BatchHeader._make(fields), view[position:end], now_ms)
-            except CorruptBatch:
-                break
-            if aborted is not None:
-                segment.transaction_index.append(aborted)
-        segment.note(position, end - position, last_offset, max_timestamp)
-        if leader_epoch > epochs.latest_epoch:
-            epochs.assign(leader_epoch, base_offset)
-        expected = last_offset + 1
-        position = end
-    del view
-    producers.end_offset = expected
-    segment.end_scan(position)
-    return size - position
-
-
 def settle_leftovers(disk: Disk, directory: str, settings: LogSettings) -> list[str]:
     """Finish or undo what a crash interrupted, by the second suffixes; answers the names that are left."""
     names = disk.list(directory)
     cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
     swapped = [name for name in names if name.endswith(SWAP_SUFFIX)]
     deleted = [name for name in names if name.endswith(DELETED_SUFFIX)]
+    deleted += [name for name in names if name.endswith(LOG_SUFFIX + TEMPORARY_SUFFIX)]
     if not cleaned and not swapped and not deleted:
         return names
     lowest_cleaned = min((offset for name in cleaned if (offset := offset_of(name)) is not None), default=None)
@@ -285,7 +309,8 @@ def settle_leftovers(disk: Disk, directory: str, settings: LogSettings) -> list[
         offset = offset_of(name)
         if lowest_cleaned is not None and offset is not None and offset >= lowest_cleaned:
             deleted.append(name)
-    for name in cleaned + deleted:
+    # What says that a `.swap` does not count goes after it.
+    for name in deleted + cleaned:
         disk.remove(f"{directory}/{name}")
     swapped = [name for name in swapped if name not in deleted]
     for name in swapped:

@@ -3,7 +3,8 @@
 Owns: the files of one base offset, how many bytes of the log file are valid, and when index entries are written
 (Kafka's rule: before the batch that comes after `index.interval.bytes` of batches). Never knows: producers, epochs, who
 reads or why a segment ends.
-Invariants: bytes past `size` do not exist for anyone; files are opened when first needed, and may be closed behind the
+Invariants: bytes past `size` do not exist for anyone, and are cut off before the next write; the names in memory are
+those on the disk, also while a renaming is half done; files are opened when first needed, and may be closed behind the
 segment's back by `OpenFiles`; nothing else here is shared between threads while it changes.
 """
 
@@ -21,11 +22,12 @@ from ottla.log.files import (
     StorageFailure,
     offset_path,
     sync_file,
+    sync_open,
 )
 from ottla.log.index import OffsetIndex, TimeIndex, TransactionIndex
 from ottla.log.open_files import UNBOUNDED, OpenFiles
 from ottla.log.settings import LogSettings
-from ottla.records.header import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, CorruptBatch
+from ottla.records.header import HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC_POSITION, BatchHeader, CorruptBatch
 
 _SPAN = Struct(">qi11xi")  # base offset, length, last offset delta: all that a search needs of a header
 _SEARCH_BYTES = 8192
@@ -53,6 +55,7 @@ class Segment:
     """See the module."""
 
     __slots__ = (
+        "_cut",
         "_disk",
         "_file",
         "_first_timestamp",
@@ -64,14 +67,15 @@ class Segment:
         "closed",
         "created_ms",
         "directory",
+        "first_bytes",
         "index",
         "jitter_ms",
+        "longer",
         "most_index_entries",
         "most_time_entries",
         "size",
         "suffix",
         "time_index",
-        "touched",
         "transaction_index",
     )
 
@@ -93,8 +97,10 @@ class Segment:
         self.created_ms = 0
         self.jitter_ms = 0
         self.closed = False
-        self.touched = False
-        """Whether anything was read or written since it was loaded."""
+        self.first_bytes = b""
+        """What a loaded file begins with, up to the number of its format."""
+        self.longer = False
+        """Whether the log file may hold bytes past `size`, which have to go before the next write."""
         self.index = OffsetIndex(disk, self._path(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(disk, self._path(TIME_INDEX_SUFFIX), base_offset)
         self.transaction_index = TransactionIndex(disk, self._path(TRANSACTION_INDEX_SUFFIX))
@@ -103,6 +109,7 @@ class Segment:
         self.most_time_entries = settings.index_bytes // TimeIndex.ENTRY.size - 1
         self._interval = settings.index_interval_bytes
         self._file: File | None = None
+        self._cut = False
         self._gap = 0
         self._latest: tuple[int, int] | None = None
         self._first_timestamp: int | None = None
@@ -119,13 +126,18 @@ class Segment:
     ) -> "Segment":
         """An empty segment; files of the same name are leftovers and go. Only the log file is made now."""
         segment = cls.lazy(disk, directory, base_offset, settings, suffix, open_files)
+        segment.make()
+        return segment
+
+    def make(self) -> None:
+        """Have its empty log file; can be done again when it failed."""
+        self.close()
         try:
             for kind in SEGMENT_SUFFIXES:
-                disk.remove(segment._path(kind))
-            disk.open(segment.path, create=True).close()
+                self._disk.remove(self._path(kind))
+            self._disk.open(self.path, create=True).close()
         except OSError as error:
-            raise StorageFailure.of(segment.path, error) from error
-        return segment
+            raise StorageFailure.of(self.path, error) from error
 
     @classmethod
     def lazy(
@@ -158,6 +170,7 @@ class Segment:
             file = disk.open(segment.path)
             try:
                 segment.size = file.size()
+                segment.first_bytes = file.read_at(0, MAGIC_POSITION + 1)
             finally:
                 file.close()
             segment.index.load()
@@ -181,7 +194,6 @@ class Segment:
         if file is None:
             file = self._file = self._open_files.open(self._disk, self.path, create=self.size == 0)
             self.closed = False
-            self.touched = True
             self._open_files.took(self)
         return file
 
@@ -194,17 +206,22 @@ class Segment:
         try:
             file.append(data)
         except OSError:
-            self._cut_torn_tail(file)
+            self.longer = True
+            self.shorten()
             raise
         self.size = position + size
         return position
 
-    def _cut_torn_tail(self, file: File) -> None:
-        """A full disk can take part of a batch; if that part stays, whatever is appended later stands behind it."""
+    def shorten(self) -> None:
+        """Cut the log file to what counts, as after a write that a full disk took in part: if that part stays, whatever
+        is appended later stands behind it. Can be done again when it failed."""
+        if not self.longer:
+            return
         try:
-            file.truncate(self.size)
+            self.file.truncate(self.size)
         except OSError as error:
             raise StorageFailure.of(self.path, error) from error
+        self.longer = False
 
     def note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         """Account for one batch just written: newest timestamp, and index entries when it is time for them."""
@@ -225,6 +242,11 @@ class Segment:
         """Whether an index has no room for another entry."""
         return self.index.entries >= self.most_index_entries or self.time_index.entries >= self.most_time_entries
 
+    @property
+    def changed(self) -> bool:
+        """Whether batches came or went since its indexes were last written whole."""
+        return self._cut or self._gap > 0
+
     def seal(self) -> None:
         """Write what a segment holds that takes no more batches: the last time entry, and its indexes whole."""
         if self._latest is not None:
@@ -232,6 +254,7 @@ class Segment:
         self.index.spill(create=True)
         self.time_index.spill(create=True)
         self.transaction_index.spill()
+        self._cut = False
 
     def index_paths(self) -> list[str]:
         """The files beside the log file, for syncing."""
@@ -241,9 +264,9 @@ class Segment:
         return paths
 
     def sync(self) -> None:
-        """Make a sealed segment durable. Blocking."""
+        """Make a sealed segment durable. Blocking; raises StorageFailure."""
         try:
-            self.file.sync()
+            sync_open(self.file)
             for path in self.index_paths():
                 sync_file(self._disk, path)
         except OSError as error:
@@ -331,26 +354,25 @@ class Segment:
 
     # Cutting, renaming, going
 
-    def truncate(self, offset: int, now_ms: int) -> int:
-        """Remove the batch that reaches `offset` and all after it; answers how many bytes went."""
-        located = self.locate(offset)
-        removed = 0
-        try:
-            self.index.truncate_to(offset)
-            self.time_index.truncate_to(offset)
-            self.transaction_index.truncate_to(offset)
-            if located is not None:
-                removed = self.size - located.position
-                self.file.truncate(located.position)
-                self.size = located.position
-        except OSError as error:
-            raise StorageFailure.of(self.path, error) from error
-        if self.size == 0:
+    def cut(self, position: int, now_ms: int) -> None:
+        """Let it end at a batch's position, for everyone who looks; `finish_cut` does the same to the files."""
+        self.size = position
+        self.longer = self._cut = True
+        self._gap = 0
+        if position == 0:
             self.created_ms = now_ms
             self._first_timestamp = None
-        self._gap = 0
-        self._latest = self._scan_latest()
-        return removed
+
+    def finish_cut(self, offset: int) -> None:
+        """After `cut`: shorten the files and learn what is left. Can be done again when it failed."""
+        self.index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        self.shorten()
+        try:
+            self._latest = self._scan_latest()
+        except OSError as error:
+            raise StorageFailure.of(self.path, error) from error
 
     def _scan_latest(self) -> tuple[int, int]:
         timestamp, offset = self.time_index.last()
@@ -373,28 +395,46 @@ class Segment:
         self._gap = 0
         self.seal()
 
-    def rename(self, suffix: str) -> None:
-        """Give all files another second suffix (`.deleted`, `.swap`, none)."""
-        old = self.paths()
-        self.suffix = suffix
-        new = self.paths()
-        for before, after in zip(old, new, strict=True):
+    def rename(self, suffix: str, *, log_last: bool = False) -> None:
+        """Give all files another second suffix (`.deleted`, `.swap`, none). Can be done again when it failed.
+
+        The log file goes first, or last, which is the moment at which recovery sees the segment go, or come.
+        """
+        kinds = [*SEGMENT_SUFFIXES[1:], LOG_SUFFIX] if log_last else SEGMENT_SUFFIXES
+        for kind in kinds:
+            before = self._present_path(kind)
+            after = offset_path(self.directory, self.base_offset, kind) + suffix
+            if before == after:
+                continue
             try:
                 self._disk.rename(before, after)
             except FileNotFoundError:
                 # Index files come late; a log file that is gone was removed from outside.
-                continue
+                pass
             except OSError as error:
                 raise StorageFailure.of(before, error) from error
-        _, self.index.path, self.time_index.path, self.transaction_index.path = new
+            if kind == LOG_SUFFIX:
+                self.suffix = suffix
+            else:
+                self._index(kind).path = after
+
+    def _index(self, kind: str) -> OffsetIndex | TimeIndex | TransactionIndex:
+        if kind == INDEX_SUFFIX:
+            return self.index
+        return self.time_index if kind == TIME_INDEX_SUFFIX else self.transaction_index
+
+    def _present_path(self, kind: str) -> str:
+        return self.path if kind == LOG_SUFFIX else self._index(kind).path
 
     def move(self, directory: str) -> None:
         """The partition's directory has been renamed; open files go with it."""
+        length = len(self.directory)
         self.directory = directory
-        _, self.index.path, self.time_index.path, self.transaction_index.path = self.paths()
+        for index in (self.index, self.time_index, self.transaction_index):
+            index.path = directory + index.path[length:]
 
     def paths(self) -> list[str]:
-        return [self._path(kind) for kind in SEGMENT_SUFFIXES]
+        return [self._present_path(kind) for kind in SEGMENT_SUFFIXES]
 
     def has_open(self, file: File) -> bool:
         """Whether this is its log file, as it is open now."""

@@ -1,15 +1,20 @@
-"""The segments of one log, in order.
+"""The segments of one log, in order, and what is still to be done to their files.
 
-Owns: which segments there are, finding one by offset, and the renames by which segments go and are replaced. Never
-knows: offsets of the partition, producers, why a segment has to go.
+Owns: which segments there are, finding one by offset, and the steps by which files follow what was decided in memory.
+Never knows: offsets of the partition, producers, why a segment has to go.
 Invariants: base offsets grow; the last segment takes the appends; files that go are renamed at once and removed later,
-because ranges of them may still be on their way to readers.
+because ranges of them may still be on their way to readers. A decision is taken in memory first and whole; `owe` notes
+the steps for the disk, `settle` takes them in order, and what fails is owed still: each step can be repeated, and a
+process that dies between two of them leaves what recovery takes for the log before the decision or after it. Nothing
+else may be done to the log's files while something is owed.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from ottla.log.files import DELETED_SUFFIX, SWAP_SUFFIX, World
+from ottla.log.files import DELETED_SUFFIX, SWAP_SUFFIX, StorageFailure, World
 from ottla.log.flushing import Removal
 from ottla.log.segment import Segment
 from ottla.log.settings import LogSettings
@@ -18,17 +23,37 @@ from ottla.log.settings import LogSettings
 class SegmentRun:
     """See the module."""
 
-    __slots__ = ("_world", "directory", "items", "removals")
+    __slots__ = ("_going", "_owed", "_world", "directory", "items", "removals")
 
     def __init__(self, world: World, directory: str, items: list[Segment]) -> None:
         self._world = world
         self.directory = directory
         self.items = items
         self.removals: list[Removal] = []
+        self._owed: deque[Callable[[], None]] = deque()
+        self._going: list[Segment] = []
 
-    def create(self, base_offset: int, settings: LogSettings) -> Segment:
-        """A new empty segment, which is not in the run yet."""
-        segment = Segment.create(
+    @property
+    def settled(self) -> bool:
+        """Whether the disk is what memory says."""
+        return not self._owed
+
+    def owe(self, *steps: Callable[[], None]) -> None:
+        """Have these steps taken by the next `settle`, after those that are owed already."""
+        self._owed.extend(steps)
+
+    def settle(self) -> None:
+        """Take the steps that are owed. Raises StorageFailure; the rest is owed still."""
+        while self._owed:
+            try:
+                self._owed[0]()
+            except OSError as error:
+                raise StorageFailure.of(error.filename or self.directory, error) from error
+            self._owed.popleft()
+
+    def prepare(self, base_offset: int, settings: LogSettings) -> Segment:
+        """A new empty segment, which has no file yet and is not in the run."""
+        segment = Segment.lazy(
             self._world.disk, self.directory, base_offset, settings, open_files=self._world.open_files
         )
         segment.created_ms = self._world.clock.now_ms()
@@ -47,32 +72,33 @@ class SegmentRun:
         """Where the segment after this one begins."""
         return self.items[slot + 1].base_offset if slot + 1 < len(self.items) else None
 
-    def remove(self, going: Sequence[Segment]) -> None:
-        """Take segments out, and rename their files."""
-        gone = set(map(id, going))
-        self.items[:] = [segment for segment in self.items if id(segment) not in gone]
-        for segment in going:
-            segment.rename(DELETED_SUFFIX)
+    def retire(self, going: Sequence[Segment], snapshots: Sequence[Callable[[], str | None]], delay_ms: int) -> None:
+        """Owe the renaming of files that go, in this order, then their removal once nobody can be reading them."""
+        self._going += going
+        self.owe(*[partial(segment.rename, DELETED_SUFFIX) for segment in going])
+        retired: list[str] = []
+        for snapshot in snapshots:
+            self.owe(partial(_collect, snapshot, retired))
+        self.owe(partial(self._schedule, list(going), retired, delay_ms))
 
-    def schedule(self, segments: Sequence[Segment], snapshots: Sequence[str], delay_ms: int) -> None:
-        """Have renamed files removed once nobody can be reading them any more."""
+    def _schedule(self, segments: list[Segment], snapshots: list[str], delay_ms: int) -> None:
+        self._going = [segment for segment in self._going if segment not in segments]
         due_ms = self._world.clock.now_ms() + delay_ms
-        self.removals.append(Removal(due_ms, self._world.disk, list(segments), list(snapshots)))
+        self.removals.append(Removal(due_ms, self._world.disk, segments, snapshots))
 
-    def replace(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
-        """Put compacted segments (synced, named `.cleaned`) in the place of neighbouring old ones.
+    def begin_swap(self, new: Sequence[Segment]) -> None:
+        """Say on disk that compacted segments (synced, named `.cleaned`) stand for old ones. Raises StorageFailure, and
+        then the old ones stand and the new ones are owed their removal.
 
         The names say after a crash how far this came: a `.cleaned` at or below a `.swap`, and the old segments stand;
-        `.swap` only, and the new ones do. That is why the last one is renamed first.
+        `.swap` only, and the new ones do. That is why the last one is renamed first, and its log file last.
         """
-        for segment in reversed(new):
-            segment.rename(SWAP_SUFFIX)
-        first = self.items.index(old[0])
-        self.items[first : first + len(old)] = new
-        for segment in old:
-            segment.rename(DELETED_SUFFIX)
-        for segment in new:
-            segment.rename("")
+        try:
+            for segment in reversed(new):
+                segment.rename(SWAP_SUFFIX, log_last=True)
+        except StorageFailure:
+            self.owe(*[segment.delete for segment in new])
+            raise
 
     def take_removals(self) -> list[Removal]:
         taken = self.removals
@@ -81,18 +107,21 @@ class SegmentRun:
 
     def move(self, directory: str) -> None:
         self.directory = directory
-        for segment in self.items:
+        for segment in self._all():
             segment.move(directory)
-        for removal in self.removals:
-            for segment in removal.segments:
-                segment.move(directory)
 
     def close(self) -> None:
-        for segment in self.items:
+        for segment in self._all():
             segment.close()
-        for removal in self.removals:
-            for segment in removal.segments:
-                segment.close()
+
+    def _all(self) -> list[Segment]:
+        return self.items + self._going + [segment for removal in self.removals for segment in removal.segments]
+
+
+def _collect(retire: Callable[[], str | None], retired: list[str]) -> None:
+    path = retire()
+    if path is not None:
+        retired.append(path)
 
 
 def _base_offset(segment: Segment) -> int:

@@ -7,6 +7,7 @@ next older one serves. The one time that an entry has room for is the broker's: 
 
 from bisect import insort
 from collections.abc import Iterable
+from contextlib import suppress
 from struct import Struct, error
 
 from ottla.base.ports import Disk
@@ -88,13 +89,13 @@ class SnapshotFiles:
     def latest(self) -> int | None:
         return self.offsets[-1] if self.offsets else None
 
-    def take(self, table: ProducerTable) -> None:
-        """Write the table down at its end offset, unless that is done; the bytes are durable after the next flush."""
-        offset = table.end_offset
+    def take(self, table: ProducerTable, offset: int) -> None:
+        """Write the table down as it is at an offset, unless that is done; the bytes last after the next flush."""
         if offset <= (self.latest or 0):
             return
         path = offset_path(self.directory, offset, SNAPSHOT_SUFFIX)
         try:
+            insort(self.offsets, offset)
             file = self._disk.open(path, create=True)
             try:
                 file.truncate(0)
@@ -102,10 +103,10 @@ class SnapshotFiles:
             finally:
                 file.close()
         except OSError as failure:
-            # Half a snapshot would be refused by its checksum; a full disk gets its bytes back.
-            self._disk.remove(path)
+            # A full disk gets its bytes back. What cannot be removed is refused by its checksum.
+            with suppress(OSError):
+                self.remove(offset)
             raise StorageFailure.of(path, failure) from failure
-        insort(self.offsets, offset)
         self.unsynced.append(path)
 
     def restore(self, table: ProducerTable, start_offset: int, at_most: int) -> None:
@@ -123,8 +124,8 @@ class SnapshotFiles:
 
     def remove(self, offset: int) -> None:
         if offset in self.offsets:
-            self.offsets.remove(offset)
             self._disk.remove(offset_path(self.directory, offset, SNAPSHOT_SUFFIX))
+            self.offsets.remove(offset)
 
     def remove_outside(self, start_offset: int, end_offset: int) -> None:
         """Keep those in (start_offset, end_offset] only."""
@@ -144,10 +145,11 @@ class SnapshotFiles:
         """Mark the snapshot of a deleted segment for later removal; answers its new path."""
         if offset not in self.offsets:
             return None
-        self.offsets.remove(offset)
         path = offset_path(self.directory, offset, SNAPSHOT_SUFFIX)
         try:
             self._disk.rename(path, path + DELETED_SUFFIX)
         except FileNotFoundError:
+            self.offsets.remove(offset)
             return None
+        self.offsets.remove(offset)
         return path + DELETED_SUFFIX

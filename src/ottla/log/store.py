@@ -11,12 +11,13 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.base.vocabulary import TopicId, TopicPartition, identity_text
 from ottla.log.checkpoints import Checkpoint
 from ottla.log.data_directory import DataDirectory, aside_name
-from ottla.log.files import StorageFailure, World
+from ottla.log.files import NotDurable, StorageFailure, World
 from ottla.log.flushing import Removal
 from ottla.log.loading import DirectoryLoading, IsStray, SettingsOf
 from ottla.log.partition_log import PartitionLog
@@ -68,9 +69,17 @@ class Creation:
 
     def _make(self, new: NewLog, directory: DataDirectory) -> PartitionLog:
         path = os.path.join(directory.path, str(new.topic_partition))
-        self._world.disk.make_directory(path)
-        write_topic_id(self._world.disk, path, new.topic_id)
-        return load_log(self._world, new.topic_partition, path, new.settings, topic_id=new.topic_id)
+        found = self._world.disk.exists(path)
+        try:
+            self._world.disk.make_directory(path)
+            write_topic_id(self._world.disk, path, new.topic_id)
+            return load_log(self._world, new.topic_partition, path, new.settings, topic_id=new.topic_id)
+        except (OSError, StorageFailure):
+            # The log is made elsewhere, or later: half a one would be taken for a second copy at the next start.
+            if not found:
+                with suppress(OSError):
+                    self._world.disk.remove(path)
+            raise
 
 
 class CheckpointWork(NamedTuple):
@@ -119,8 +128,6 @@ class LogStore:
         self.intact = True
         """Whether everything was found whole when the logs were loaded: no directory failed, and no log had anything
         cut off, put aside or begun anew. What a node has not found whole it cannot vouch for."""
-        self.cleaned: dict[TopicPartition, int] = {}
-        """Up to where each log is compacted; the compactor changes it."""
         self.when_offline: Callable[[DataDirectory, Sequence[TopicPartition]], None] = lambda directory, lost: None
         """Hears of every directory that fails once the logs are loaded, and of the logs that went with it."""
         self._world = world
@@ -236,9 +243,12 @@ class LogStore:
                 )
             self._add(log, directory)
             self.intact = self.intact and log.intact
-        for name, offset in directory.read_offsets(Checkpoint.CLEANED).items():
-            if name in self._held[directory]:
-                self.cleaned[name] = offset
+        try:
+            if directory.unproven:
+                directory.prove()
+        except OSError as error:
+            self._fail(directory, StorageFailure.of(directory.path, error))
+            return
         now = self._world.clock.now_ms()
         self._removals.extend(DirectoryRemoval(now, path, None, self._world) for path in loading.leftovers)
 
@@ -303,7 +313,6 @@ class LogStore:
             raise StorageFailure.of(log.directory, error) from error
         log.move(aside)
         del self.logs[topic_partition], self._held[directory][topic_partition]
-        self.cleaned.pop(topic_partition, None)
         due_ms = self._world.clock.now_ms() + log.settings.file_delete_delay_ms
         self._removals.append(DirectoryRemoval(due_ms, aside, log, self._world))
 
@@ -315,6 +324,10 @@ class LogStore:
         if due:
             self._removals = [removal for removal in self._removals if removal.due_ms > now_ms]
         return due
+
+    def try_again(self, removal: DirectoryRemoval | Removal) -> None:
+        """It could not be done whole for now: have it among the due ones again."""
+        self._removals.append(removal)
 
     def _add(self, log: PartitionLog, directory: DataDirectory) -> None:
         self.logs[log.topic_partition] = self._held[directory][log.topic_partition] = log
@@ -328,6 +341,10 @@ class LogStore:
 
     def begin_checkpoint(self, *kinds: Checkpoint) -> CheckpointWork:
         """Take the offsets of every log as they are now: some 0.1 µs a log and kind."""
+        if Checkpoint.RECOVERY_POINT in kinds:
+            # Until it is known what the file holds, it may hold either.
+            for log in self.logs.values():
+                log.checkpointed = max(log.checkpointed, log.recovery_point)
         return CheckpointWork(
             [
                 (directory, kind, self._offsets(kind, self._held[directory]))
@@ -343,7 +360,7 @@ class LogStore:
         if kind is Checkpoint.HIGH_WATERMARK:
             return {name: log.high_watermark for name, log in held.items()}
         if kind is Checkpoint.CLEANED:
-            return {name: offset for name, offset in self.cleaned.items() if name in held}
+            return {name: log.cleaned_offset for name, log in held.items() if log.cleaned_offset is not None}
         # As Kafka: where the first segment says as much, the file need not.
         return {
             name: log.start_offset
@@ -353,6 +370,13 @@ class LogStore:
 
     def finish_checkpoint(self, work: CheckpointWork) -> None:
         """Take directories offline whose checkpoints could not be written (unless merely full)."""
+        failed = {directory for directory, _ in work.failures}
+        for directory, kind, offsets in work.offsets:
+            if kind is Checkpoint.RECOVERY_POINT and directory not in failed:
+                held = self._held[directory]
+                for name, offset in offsets.items():
+                    if name in held:
+                        held[name].checkpointed = offset
         for directory, failure in work.failures:
             if not failure.out_of_space:
                 self.take_offline(directory, failure)
@@ -371,7 +395,6 @@ class LogStore:
         lost = list(held)
         for name in lost:
             self.logs.pop(name).abandon()
-            self.cleaned.pop(name, None)
         held.clear()
         self.when_offline(directory, lost)
         self._require_one()
@@ -380,6 +403,8 @@ class LogStore:
     def _fail(self, directory: DataDirectory, failure: Exception) -> None:
         # Only its words are wanted; what its frames hold (requests of clients among it) must not live on with it.
         directory.failure = failure.with_traceback(None)
+        if isinstance(failure, NotDurable):
+            directory.mark_unproven()
         failure.__cause__ = failure.__context__ = None
         directory.release()
         self.intact = self.intact and self._loaded
@@ -408,6 +433,8 @@ class LogStore:
                 step(directory)
             except (StorageFailure, OSError) as error:
                 directory.failure = error
+                if isinstance(error, NotDurable):
+                    directory.mark_unproven()
                 _logger.error("%s was not closed and is recovered at the next start: %s", directory.path, error)
 
     def _close(self, directory: DataDirectory) -> None:

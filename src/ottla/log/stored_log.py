@@ -6,9 +6,14 @@ thread; only `FlushTicket.run` and `Removal.run` are made for others.
 Invariants: start_offset ≤ high_watermark ≤ end_offset; the last segment takes the appends. Everything below the
 recovery point is on stable storage; of the active segment that is the log file only, as recovery makes the indexes of
 the segment that holds the recovery point anew.
+What fails half-way: an operation first reads and prepares all it needs, then changes memory at once, then has the disk
+follow (`SegmentRun.settle`). A failure before the change leaves no trace; after it, the disk is behind, and nothing is
+written, flushed or closed before it has caught up. A flush counts when it has run whole, and not at all otherwise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from errno import EAGAIN
+from functools import partial
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
@@ -19,12 +24,12 @@ from ottla.log.flushing import FlushTicket, Removal
 from ottla.log.producers import ProducerTable
 from ottla.log.replay import rebuild
 from ottla.log.retention import Bounds, expired_count
-from ottla.log.segment import Segment
+from ottla.log.segment import Located, Segment
 from ottla.log.segment_run import SegmentRun
 from ottla.log.settings import LogSettings
 from ottla.log.snapshots import SnapshotFiles
 
-ROLL_TIME_UNKNOWN = -(1 << 63)
+ROLL_TIME_UNKNOWN = -(1 << 64)
 """A roll time that sends every append the long way, which works the real one out."""
 
 
@@ -39,6 +44,8 @@ class LoadedLog(NamedTuple):
     snapshots: SnapshotFiles
     epochs: EpochHistory
     intact: bool = True
+    cleaned_offset: int | None = None
+    checkpointed: int = 0
 
 
 class StoredLog:
@@ -46,10 +53,10 @@ class StoredLog:
 
     __slots__ = (
         "_active",
-        "_generation",
         "_high_watermark",
         "_last_fitting",
-        "_names_changed",
+        "_lasting_names",
+        "_names",
         "_recent_offsets",
         "_recent_positions",
         "_roll_after",
@@ -60,9 +67,12 @@ class StoredLog:
         "_settings",
         "_snapshots",
         "_world",
+        "checkpointed",
+        "cleaned_offset",
         "directory",
         "end_offset",
         "epochs",
+        "generation",
         "intact",
         "producers",
         "recovery_point",
@@ -93,13 +103,20 @@ class StoredLog:
         self.intact = loaded.intact
         """Whether its files were found whole when it was opened: nothing was cut off, put aside or begun anew."""
         self._snapshots = loaded.snapshots
+        self.cleaned_offset = loaded.cleaned_offset
+        """Up to where it is compacted; None when it never was."""
+        self.checkpointed = loaded.checkpointed
+        """The recovery point that the checkpoint file may hold; its owner keeps it true."""
         self._high_watermark = self.start_offset
-        self._generation = 0
+        self.generation = 0
+        """Grows whenever the log is cut."""
         self._recent_offsets: list[int] = []
         self._recent_positions: list[int] = []
         # Indexes that recovery made anew, or a roll left behind, and that no flush has covered.
         self._sealed = self._run.items[self._run.slot(self.recovery_point) : -1]
-        self._names_changed = True
+        # Counted up when names in the directory change. Those that were found may not have been synced either.
+        self._names = 1
+        self._lasting_names = 0
         self.settings = settings
         self._activate()
 
@@ -159,19 +176,35 @@ class StoredLog:
     def unflushed_messages(self) -> int:
         return self.end_offset - self.recovery_point
 
+    def settle(self) -> None:
+        """Have the disk catch up with memory after a failure. Raises StorageFailure when it cannot yet."""
+        if not self._run.settled:
+            self._run.settle()
+
+    def _owe(self, *steps: Callable[[], None]) -> None:
+        """Have steps taken before anything else is done to the files; the next append looks whether they were."""
+        self._run.owe(*steps)
+        self._roll_after = ROLL_TIME_UNKNOWN
+
     def roll(self, next_offset: int = 0) -> Segment:
         """Close the active segment and begin another at the end of the log (or further up); raises StorageFailure."""
+        self.settle()
         active = self._active
         base_offset = max(next_offset, self.end_offset)
         if active.size == 0 and base_offset == active.base_offset:
             return active
+        if self.recovery_point < self.checkpointed and base_offset <= self.checkpointed:
+            # After a power cut the segment would be believed unread, for the sake of records that were cut off.
+            raise StorageFailure(self.directory, EAGAIN, "its recovery point has to be written down before it can roll")
         active.seal()
-        segment = self._run.create(base_offset, self._settings)
+        self._snapshots.take(self.producers, base_offset)
+        # The last step that can fail, so that no empty segment is left at an offset the old one then passes.
+        segment = self._run.prepare(base_offset, self._settings)
+        segment.make()
         self.producers.end_offset = base_offset
-        self._snapshots.take(self.producers)
         self._run.items.append(segment)
         self._sealed.append(active)
-        self._names_changed = True
+        self._names += 1
         self._activate()
         return segment
 
@@ -208,44 +241,75 @@ class StoredLog:
 
     def truncate_to(self, offset: int) -> bool:
         """Cut the log back to end at `offset` (or before, at a batch's boundary); answers whether that changed it."""
+        self.settle()
         if offset >= self.end_offset:
             self.epochs.truncate_end(self.end_offset)
             return False
-        if offset < self._run.items[0].base_offset:
+        items = self._run.items
+        if offset < items[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
-        self._generation += 1
-        self._remove([segment for segment in self._run.items if segment.base_offset > offset])
-        self._activate()
-        self._active.truncate(offset, self._world.clock.now_ms())
-        self.end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
-        self.start_offset = min(self.start_offset, offset)
+        kept = self._run.slot(offset) + 1
+        active, going = items[kept - 1], items[kept:]
+        start_offset = min(self.start_offset, offset)
+        try:
+            located = active.locate(offset)
+            position = active.size if located is None else located.position
+            producers = self._producers_at(items[:kept], start_offset, offset, located)
+        except OSError as error:
+            raise StorageFailure.of(active.path, error) from error
+        del items[kept:]
+        active.cut(position, self._world.clock.now_ms())
+        # From the end on: a process that dies on the way leaves a log that is cut less far.
+        self._run.retire(going[::-1], (), self._settings.file_delete_delay_ms)
+        self._owe(partial(active.finish_cut, offset))
+        self._end_at(offset, start_offset, producers)
         self.epochs.truncate_end(offset)
-        self._rebuild_producers()
         self.high_watermark = self._high_watermark
+        self.settle()
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Throw everything away and begin again at `offset`."""
-        self._generation += 1
-        going = list(self._run.items)
-        self._remove(going)
-        self._run.items.append(self._run.create(offset, self._settings))
-        self._activate()
-        self.start_offset = self.end_offset = self.recovery_point = offset
+        self.settle()
+        producers = ProducerTable(self.topic_partition)
+        producers.restart((), offset)
+        fresh = self._run.prepare(offset, self._settings)
+        self._run.retire(self._run.items[::-1], (), self._settings.file_delete_delay_ms)
+        self._owe(fresh.make)
+        self._run.items[:] = [fresh]
+        self._end_at(offset, offset, producers)
+        self.cleaned_offset = None
         self.epochs.clear()
-        self._snapshots.remove_outside(offset, offset)
-        self._rebuild_producers()
         self._high_watermark = offset
+        self.settle()
 
-    def _rebuild_producers(self) -> None:
-        self._snapshots.remove_outside(self.start_offset, self.end_offset)
-        self._snapshots.restore(self.producers, self.start_offset, self.end_offset)
+    def _end_at(self, offset: int, start_offset: int, producers: ProducerTable) -> None:
+        """All that memory knows of what is cut off goes."""
+        self.generation += 1
+        self._names += 1
+        self._sealed = [segment for segment in self._sealed if segment in self._run.items[:-1]]
+        self.end_offset = offset
+        self.start_offset = start_offset
+        self.recovery_point = max(min(self.recovery_point, offset), start_offset)
+        if self.cleaned_offset is not None:
+            self.cleaned_offset = min(self.cleaned_offset, offset)
+        self.producers = producers
+        self._activate()
+        self._owe(partial(self._snapshots.remove_outside, start_offset, offset))
+
+    def _producers_at(
+        self, segments: Sequence[Segment], start_offset: int, offset: int, first_cut: Located | None
+    ) -> ProducerTable:
+        """The producers as they were at an offset; the batch that reaches beyond it, if there is one, is cut off."""
+        end_offset = offset if first_cut is None else min(offset, first_cut.base_offset)
+        table = ProducerTable(self.topic_partition)
+        self._snapshots.restore(table, start_offset, end_offset)
         now_ms = self._world.clock.now_ms()
-        self.expire_producers(now_ms)
-        rebuild(self.producers, self._run.items, self.start_offset, self.end_offset, now_ms)
-        self._snapshots.take(self.producers)
+        table.expire(now_ms, self._settings.producer_expiration_ms)
+        rebuild(table, segments, start_offset, end_offset, now_ms)
+        table.end_offset = offset
+        return table
 
     # Segments that go
 
@@ -258,29 +322,44 @@ class StoredLog:
         """Let the oldest segments go; what is left to do on disk is in `take_removals`."""
         if not going:
             return
+        self.settle()
         if len(going) == len(self._run.items):
             self.roll()
             going = [segment for segment in going if segment is not self._active]
-        following = self._run.items[len(going)].base_offset
-        self._raise_start(following)
-        self._remove(going)
-
-    def _remove(self, going: Sequence[Segment]) -> None:
-        if going:
-            self._run.remove(going)
-            self._schedule_removal(going, {segment.base_offset for segment in going})
+        self._raise_start(self._run.items[len(going)].base_offset)
+        del self._run.items[: len(going)]
+        self._retire(going, [segment.base_offset for segment in going])
+        self.settle()
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
-        """Swap neighbouring sealed segments for what compaction made of them (synced, named `.cleaned`)."""
-        self._run.replace(new, old)
-        bases = {segment.base_offset for segment in old} - {segment.base_offset for segment in new}
-        self._schedule_removal(old, bases)
+        """Swap neighbouring sealed segments for what compaction made of them (synced, named `.cleaned`).
 
-    def _schedule_removal(self, segments: Sequence[Segment], snapshot_offsets: set[int]) -> None:
-        self._names_changed = True
-        retired = [self._snapshots.retire(offset) for offset in snapshot_offsets]
-        paths = [path for path in retired if path is not None]
-        self._run.schedule(segments, paths, self._settings.file_delete_delay_ms)
+        Raises StorageFailure; then either the old ones stand, or the new ones do and the disk has to catch up.
+        """
+        self.settle()
+        try:
+            self._run.begin_swap(new)
+        except StorageFailure:
+            self._roll_after = ROLL_TIME_UNKNOWN
+            raise
+        first = self._run.items.index(old[0])
+        self._run.items[first : first + len(old)] = new
+        bases = {segment.base_offset for segment in new}
+        self._retire(old, [segment.base_offset for segment in old if segment.base_offset not in bases])
+        self._owe(*[partial(segment.rename, "") for segment in new])
+        self.settle()
+
+    def discard(self, segment: Segment) -> None:
+        """What compaction made is not wanted: its files have to go before anything else is done here, so that no later
+        recovery takes them for the work of another time."""
+        self._owe(segment.delete)
+        self.settle()
+
+    def _retire(self, segments: Sequence[Segment], snapshot_offsets: Sequence[int]) -> None:
+        self._names += 1
+        snapshots = [partial(self._snapshots.retire, offset) for offset in snapshot_offsets]
+        self._run.retire(segments, snapshots, self._settings.file_delete_delay_ms)
+        self._owe()
 
     def take_removals(self) -> list[Removal]:
         """Files that wait for their removal; the taker runs each in a thread when it is due."""
@@ -294,7 +373,11 @@ class StoredLog:
         return bool(self._sealed) or self.recovery_point < self._active.base_offset
 
     def begin_flush(self, *, sealed_only: bool = False) -> FlushTicket | None:
-        """What to sync so that everything up to the end (or up to the active segment) lasts; None when it does."""
+        """What to sync so that everything up to the end (or up to the active segment) lasts; None when it does.
+
+        Raises StorageFailure.
+        """
+        self.settle()
         offset = self._active.base_offset if sealed_only else self.end_offset
         return self._ticket(offset) if offset > self.recovery_point or self._sealed else None
 
@@ -308,27 +391,28 @@ class StoredLog:
             ]
         except OSError as error:
             raise StorageFailure.of(self.directory, error) from error
-        paths = [path for segment in self._sealed if segment in items for path in segment.index_paths()]
-        epochs = self.epochs.text() if self.epochs.dirty else None
-        ticket = FlushTicket(
+        return FlushTicket(
             offset,
-            self._generation,
+            self.generation,
             self._world.disk,
             self.directory,
             files,
-            paths + self._snapshots.unsynced,
-            epochs,
-            self._names_changed,
+            [segment for segment in self._sealed if segment in items],
+            list(self._snapshots.unsynced),
+            self.epochs.text() if self.epochs.dirty else None,
+            self._names if self._names > self._lasting_names else 0,
         )
-        self._sealed = []
-        self._snapshots.unsynced = []
-        self.epochs.dirty = self._names_changed = False
-        return ticket
 
     def finish_flush(self, ticket: FlushTicket) -> None:
-        """The ticket has run: what it covered is durable, unless the log has been cut back since."""
-        if ticket.generation == self._generation and ticket.offset > self.recovery_point:
-            self.recovery_point = ticket.offset
+        """The ticket has run: what it covered is durable, but for what has been changed or cut back since."""
+        if ticket.generation == self.generation:
+            self._sealed = [segment for segment in self._sealed if segment not in ticket.sealed]
+            self._snapshots.unsynced = [path for path in self._snapshots.unsynced if path not in ticket.snapshots]
+            if ticket.offset > self.recovery_point:
+                self.recovery_point = ticket.offset
+        if self.epochs.dirty and ticket.epochs == self.epochs.text():
+            self.epochs.dirty = False
+        self._lasting_names = max(self._lasting_names, ticket.names)
 
     def move(self, directory: str) -> None:
         """The partition's directory has been renamed."""
@@ -337,12 +421,20 @@ class StoredLog:
 
     def close(self) -> None:
         """Write all down and let the files go; the next start needs no scan. Blocking; raises StorageFailure."""
+        self.settle()
         active = self._active
-        if active.size and (active.touched or self.end_offset > self.recovery_point):
+        if active.size and (active.changed or self.end_offset > self.recovery_point):
             active.seal()
-            self._sealed.append(active)
-        self._snapshots.take(self.producers)
-        if self._sealed or self._snapshots.unsynced or self.epochs.dirty:
+            if active not in self._sealed:
+                self._sealed.append(active)
+        self._snapshots.take(self.producers, self.end_offset)
+        if (
+            self._sealed
+            or self._snapshots.unsynced
+            or self.epochs.dirty
+            or self.end_offset > self.recovery_point
+            or self._names > max(self._lasting_names, 1)
+        ):
             ticket = self._ticket(self.end_offset)
             ticket.run()
             self.finish_flush(ticket)

@@ -27,6 +27,15 @@ def read_whole(disk: Disk, path: str) -> bytes | None:
 
 def replace_whole(disk: Disk, path: str, content: bytes) -> None:
     """Put `content` in the place of whatever is there, durably. Blocking."""
+    put_in_place(disk, path, content)
+    disk.sync_directory(os.path.dirname(path))
+
+
+def put_in_place(disk: Disk, path: str, content: bytes) -> None:
+    """All of `replace_whole` but the last step: the name is durable when the caller has synced the directory.
+
+    When the sync fails the next attempt writes every byte again, so nothing is believed that was not written.
+    """
     _replace(disk, path, lambda file: file.append(content))
 
 
@@ -41,6 +50,7 @@ def write_again(disk: Disk, path: str) -> None:
         _replace(disk, path, lambda file: _copy(source, file))
     finally:
         source.close()
+    disk.sync_directory(os.path.dirname(path))
 
 
 def _copy(source: File, target: File) -> None:
@@ -60,4 +70,3 @@ def _replace(disk: Disk, path: str, write: Callable[[File], None]) -> None:
     finally:
         file.close()
     disk.rename(temporary, path)
-    disk.sync_directory(os.path.dirname(path))

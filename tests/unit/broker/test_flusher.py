@@ -1,6 +1,7 @@
 """Group commit: nobody hears of a flush before it is done, and those who ask meanwhile share the next one."""
 
 import asyncio
+import errno
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import ErrorCode
+from ottla.base.ports import Disk
 from ottla.base.vocabulary import TopicId, TopicPartition
 from ottla.broker.flusher import Flusher
 from ottla.broker.partitions import Partition
@@ -19,6 +21,7 @@ from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
+from support.faulty_disk import FaultyDisk
 
 
 class Thread(Executor):
@@ -47,8 +50,8 @@ class Thread(Executor):
 
 
 class Story:
-    def __init__(self, path: Path) -> None:
-        world = World(RealDisk(), RealClock(), RealRandom())
+    def __init__(self, path: Path, disk: Disk | None = None) -> None:
+        world = World(disk or RealDisk(), RealClock(), RealRandom())
         self.store = LogStore([str(path)], world)
         self.store.open(1)
         self.store.load(lambda name: LogSettings())
@@ -128,3 +131,22 @@ async def test_a_partition_whose_directory_is_offline_answers_at_once(story: Sto
     partition.log = None
     story.flusher.when_flushed([partition], lambda error: story.told.append(("one", error)))
     assert story.told == [("one", ErrorCode.KAFKA_STORAGE_ERROR)]
+
+
+async def test_a_flush_that_cannot_begin_is_told_to_whoever_waits(tmp_path: Path) -> None:
+    disk = FaultyDisk(RealDisk())
+    story = Story(tmp_path, disk)
+    partition = story.partition(0)
+    story.append(partition)
+    assert partition.log is not None
+    for segment in partition.log.segments:
+        segment.close()
+    disk.open_errno = errno.EMFILE
+    story.flusher.when_flushed([partition], lambda error: story.told.append(("waiter", error)))
+    assert story.told == [("waiter", ErrorCode.KAFKA_STORAGE_ERROR)]
+    assert [failure.errno for failure in story.failures] == [errno.EMFILE]
+    assert not story.flusher.busy
+    disk.heal()
+    story.flusher.when_flushed([partition], lambda error: story.told.append(("again", error)))
+    await story.thread.run_all()
+    assert story.told[1:] == [("again", ErrorCode.NONE)]

@@ -224,7 +224,7 @@ def test_the_dirtiest_log_is_chosen_and_a_clean_one_left_alone(tmp_path: Path) -
     work = compactor(world)
     history(log, [(b"a", b"x" * 100)], [(b"b", b"x" * 100)])
     assert compact(work, log, world) is not None
-    assert work.cleaned[NAME] == 2
+    assert log.cleaned_offset == 2
     history(log, [(b"c", b"x" * 100)])
     assert measure(log, 2, 0).ratio == pytest.approx(1 / 3)
     assert compact(work, log, world) is None
@@ -267,7 +267,7 @@ def test_a_map_too_small_for_all_keys_cleans_in_several_rounds(tmp_path: Path) -
         assert latest_values(read_from(log, 0)) == before
         assert rounds < 20
     assert rounds > 3
-    assert work.cleaned[NAME] == 120
+    assert log.cleaned_offset == 120
     assert len(contents(log)) < 60
 
 
@@ -449,7 +449,7 @@ def test_segments_that_went_meanwhile_call_the_exchange_off(tmp_path: Path) -> N
     assert not list(tmp_path.glob("*.cleaned"))
     assert contents(log) == [(1, b"a", b"2"), (2, b"b", b"1")]
     assert NAME not in work.uncleanable
-    assert NAME not in work.cleaned
+    assert log.cleaned_offset is None
 
 
 @pytest.mark.parametrize("steps_before", [0, 1])
@@ -469,7 +469,7 @@ def test_a_log_cut_under_a_running_compaction_is_not_called_uncleanable(tmp_path
         step()
     work.end(running, caught.value)
     assert NAME not in work.uncleanable
-    assert NAME not in work.cleaned
+    assert log.cleaned_offset is None
     assert [offset for offset, _, _ in contents(log)] == [0]
 
 
@@ -484,8 +484,9 @@ def test_work_on_a_deleted_log_stops_and_leaves_no_files(tmp_path: Path) -> None
     next(steps)()
     cleaning = next(steps)
     work.forget(NAME)
-    with pytest.raises(CleaningStopped):
+    with pytest.raises(CleaningStopped) as caught:
         cleaning()
+    work.end(running, caught.value)
     assert not list(tmp_path.glob("*.cleaned"))
 
 
@@ -524,11 +525,41 @@ def test_reading_and_writing_keep_to_their_rate(tmp_path: Path) -> None:
     assert sum(waited) == pytest.approx(moved / 10_000, rel=0.05)
 
 
-def test_cutting_a_log_makes_what_follows_dirty_again() -> None:
+def test_cutting_a_log_makes_what_follows_dirty_again(tmp_path: Path) -> None:
     world, _ = manual_world()
+    log = open_log(world, tmp_path)
+    history(log, [(b"a", b"1")], [(b"b", b"2")], [(b"c", b"3")])
+    compact(compactor(world), log, world)
+    assert log.cleaned_offset == 3
+    history(log, [(b"d", b"4")])
+    log.truncate_to(3)
+    assert log.cleaned_offset == 3
+    log.truncate_to(1)
+    assert log.cleaned_offset == 1
+    log.truncate_fully_and_start_at(9)
+    assert log.cleaned_offset is None
+
+
+def test_a_cut_between_the_passes_takes_no_older_value_along(tmp_path: Path) -> None:
+    world, _ = manual_world()
+    log = open_log(world, tmp_path)
+    history(log, [(b"account", b"old")], [(b"b", b"1")], [(b"account", b"diverged")], [(b"c", b"1")])
     work = compactor(world)
-    work.cleaned[NAME] = 100
-    work.truncated(NAME, 150)
-    assert work.cleaned[NAME] == 100
-    work.truncated(NAME, 60)
-    assert work.cleaned[NAME] == 60
+    running = work.begin([log], 0)
+    assert running is not None
+    steps = running.steps()
+    next(steps)()
+    log.truncate_to(2)
+    ended: Exception | None = None
+    try:
+        for step in steps:
+            step()
+    except (CleaningStopped, OSError, StorageFailure, CorruptBatch) as problem:
+        ended = problem
+    work.end(running, ended)
+    assert contents(log) == [(0, b"account", b"old"), (1, b"b", b"1")]
+    assert NAME not in work.uncleanable
+    assert not list(tmp_path.glob("*.cleaned")) + list(tmp_path.glob("*.swap"))
+    history(log, [(b"account", b"new")], [(b"d", b"1")])
+    assert compact(work, log, world) is not None
+    assert contents(log)[0] == (1, b"b", b"1")

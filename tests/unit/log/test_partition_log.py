@@ -422,7 +422,7 @@ def test_a_flush_of_the_active_segment_syncs_one_file(bench: Workbench) -> None:
     ticket = bench.log.begin_flush()
     assert ticket is not None
     assert [file.path for _, file in ticket.files] == [bench.log.segments[0].path]
-    assert not ticket.names_changed
+    assert not ticket.names
     assert ticket.epochs is None
 
 

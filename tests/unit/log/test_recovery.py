@@ -8,12 +8,17 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.log.files import CLEANED_SUFFIX, StorageFailure
+from ottla.log.files import CLEANED_SUFFIX, StorageFailure, World
 from ottla.log.producers import EndMarker
+from ottla.log.recovery import load_log
+from ottla.log.scanning import UnknownFormat
 from ottla.log.segment import Segment
 from ottla.log.settings import LogSettings
+from ottla.runtime.disk import RealDisk
+from support.batches import old_message_set
+from support.compacting import CountingRandom, ManualClock
 from support.faulty_disk import PowerCut, lose_nothing
-from support.workbench import Workbench, batch
+from support.workbench import NAME, Workbench, batch
 
 SMALL = LogSettings(segment_bytes=1000, index_interval_bytes=200)
 
@@ -99,7 +104,7 @@ def test_garbage_behind_the_last_batch_is_cut(bench: Workbench) -> None:
     assert bench.log.size == Path(bench.log.segments[-1].path).stat().st_size
 
 
-def test_a_flipped_bit_ends_the_log_there_and_takes_the_segments_behind(bench: Workbench) -> None:
+def test_a_flipped_bit_in_what_was_not_flushed_ends_the_log_there(bench: Workbench) -> None:
     bench.fill(20)
     bench.log.abandon()
     second = bench.log.segments[1]
@@ -112,8 +117,15 @@ def test_a_flipped_bit_ends_the_log_there_and_takes_the_segments_behind(bench: W
     assert second.base_offset < bench.log.end_offset < bench.log.segments[0].base_offset + 20
     assert len(bench.log.segments) == 2
     assert len(bench.records()) == bench.log.end_offset
-    behind = {int(name[:20]) for name in os.listdir(bench.directory) if name[0] == "0"}
+    names = [name for name in os.listdir(bench.directory) if name[0] == "0"]
+    behind = {int(name[:20]) for name in names if ".aside" not in name}
     assert max(behind) == bench.log.end_offset, "a snapshot at the new end, and nothing beyond"
+    assert not bench.log.intact
+    aside = sorted(name for name in names if name.endswith(".log.aside"))
+    assert [int(name[:20]) for name in aside] == [10, 15], "what was behind is kept for a person"
+    kept = [name for name in names if ".cut-" in name]
+    assert kept == [f"{second.base_offset:020d}.log.cut-{bench.log.segments[1].size}"]
+    assert (Path(bench.directory) / kept[0]).stat().st_size == second.size - bench.log.segments[1].size
 
 
 def test_whole_batches_missing_before_the_next_segment_end_the_log(bench: Workbench) -> None:
@@ -291,7 +303,7 @@ def test_a_crash_during_a_replacement_leaves_the_old_or_the_new(bench: Workbench
     bench.disk.heal()
     bench.log.abandon()
     bench.log = bench.load(recovery_point=recovery_point)
-    assert bench.records() == (before if renames < 3 else after), "three files make the new segment a `.swap`"
+    assert bench.records() == (before if renames < 4 else after), "four names make the new segment a `.swap`"
     assert not [name for name in os.listdir(bench.directory) if name.endswith((".deleted", ".swap", ".cleaned"))]
 
 
@@ -315,3 +327,170 @@ def test_a_restart_knows_producers_again_whose_records_are_old_or_without_time(
     for producer in (7, 8, 9):
         assert bench.append(b"once", producer=(producer, 0, 0)).base_offset == producer - 7, "the retry is recognized"
     assert bench.log.end_offset == 3
+
+
+# What recovery does not believe
+
+
+def damage(path: str, position: int, bit: int = 8) -> None:
+    with Path(path).open("r+b") as file:
+        file.seek(position)
+        byte = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte[0] ^ bit]))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_flipped_bit_in_an_old_flushed_segment_costs_that_segment_only(bench: Workbench, clean: bool) -> None:
+    bench.fill(40)
+    bench.flush()
+    bench.log.close()
+    second, segments = bench.log.segments[1], len(bench.log.segments)
+    damage(second.path, 400)
+    Path(second.index.path).unlink()
+    bench.log = bench.load(clean=clean, recovery_point=40)
+    assert (bench.log.end_offset, len(bench.log.segments)) == (40, segments)
+    offsets = [offset for offset, _ in bench.records()]
+    assert offsets[:7] == list(range(7))
+    assert offsets[7:] == list(range(bench.log.segments[2].base_offset, 40))
+    assert not bench.log.intact
+    assert list(Path(bench.directory).glob("*.log.cut-*"))
+
+
+def test_gaps_that_compaction_left_are_no_loss_once_the_topic_is_no_longer_compacted(bench: Workbench) -> None:
+    bench.fill(20)
+    first = bench.log.segments[0]
+    located = first.locate(2)
+    assert located is not None
+    bench.log.abandon()
+    os.truncate(first.path, located.position)
+    world = World(bench.disk, bench.clock, CountingRandom())
+    log = load_log(world, NAME, bench.directory, SMALL, cleaned_offset=10)
+    assert (log.end_offset, log.intact) == (20, True)
+    log.abandon()
+    log = load_log(world, NAME, bench.directory, SMALL, power_kept=True)
+    assert (log.end_offset, log.intact) == (20, True), "a killed process loses nothing that it wrote"
+    log.abandon()
+    log = load_log(world, NAME, bench.directory, SMALL)
+    assert (log.end_offset, log.intact) == (2, False)
+    assert len(list(Path(bench.directory).glob("*.log.aside"))) == 3, "and what is behind is kept"
+
+
+@pytest.mark.parametrize("number", [1, 19])
+def test_a_batch_whose_offset_contradicts_its_neighbours_is_noticed(bench: Workbench, number: int) -> None:
+    bench.fill(20)
+    bench.log.abandon()
+    segment = bench.log.segments[0 if number < 5 else -1]
+    located = segment.locate(number)
+    assert located is not None
+    damage(segment.path, located.position + 6, bit=255)
+    bench.log = bench.load()
+    assert bench.log.end_offset == number
+    assert [offset for offset, _ in bench.records()] == list(range(number))
+    assert not bench.log.intact
+    assert bench.append(b"next").base_offset == number
+
+
+def test_a_gap_that_its_neighbours_confirm_is_believed(bench: Workbench) -> None:
+    for offset in (0, 1, 7, 8, 20):
+        data = batch(b"kept", base_offset=offset, leader_epoch=0)
+        assert bench.log.append_as_follower(memoryview(data)).error is ErrorCode.NONE
+    bench.crash(lose_nothing)
+    assert [offset for offset, _ in bench.records()] == [0, 1, 7, 8, 20]
+    assert bench.log.intact
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_records_of_an_older_format_are_refused_and_nothing_is_cut(tmp_path: Path, magic: int, clean: bool) -> None:
+    path = tmp_path / "orders-3" / f"{0:020d}.log"
+    path.parent.mkdir()
+    content = old_message_set(magic, b"value") * 3
+    path.write_bytes(content)
+    world = World(RealDisk(), ManualClock(1_700_000_000_000), CountingRandom())
+    with pytest.raises(UnknownFormat, match=f"{path} holds records of message format {magic} at byte 0"):
+        load_log(world, NAME, str(path.parent), SMALL, clean=clean)
+    assert os.listdir(path.parent) == [path.name]
+    assert path.read_bytes() == content
+
+
+def test_a_batch_of_a_format_to_come_is_refused_and_nothing_is_cut(bench: Workbench) -> None:
+    bench.fill(3)
+    bench.log.abandon()
+    segment = bench.log.segments[0]
+    located = segment.locate(1)
+    assert located is not None
+    damage(segment.path, located.position + 16, bit=1)
+    size = Path(segment.path).stat().st_size
+    with pytest.raises(UnknownFormat, match="message format 3"):
+        bench.load()
+    assert Path(segment.path).stat().st_size == size
+
+
+def test_zeros_behind_the_last_batch_are_nothing_to_keep(bench: Workbench) -> None:
+    bench.fill(3)
+    bench.log.abandon()
+    with Path(bench.log.segments[0].path).open("ab") as file:
+        file.write(bytes(500))
+    bench.log = bench.load()
+    assert bench.log.end_offset == 3
+    assert not list(Path(bench.directory).glob("*.cut-*"))
+
+
+def test_a_full_disk_keeps_nobody_from_cutting_an_append_that_never_ended(bench: Workbench) -> None:
+    bench.fill(3)
+    bench.log.abandon()
+    with Path(bench.log.segments[0].path).open("ab") as file:
+        file.write(batch(b"never acknowledged", base_offset=3)[:70])
+    bench.disk.room = 60
+    bench.log = bench.load()
+    assert bench.log.end_offset == 3
+
+
+def test_a_segment_that_begins_inside_the_one_before_it_is_put_aside(bench: Workbench) -> None:
+    bench.fill(5)
+    bench.log.abandon()
+    stray = Path(bench.directory) / f"{3:020d}.log"
+    stray.write_bytes(batch(b"renamed away before the power went", base_offset=3))
+    bench.log = bench.load()
+    assert bench.log.end_offset == 5
+    assert len(bench.records()) == 5
+    assert Path(f"{stray}.aside").exists()
+    assert not bench.log.intact
+
+
+def test_an_empty_segment_inside_the_one_before_it_is_a_leftover_even_after_a_clean_stop(bench: Workbench) -> None:
+    bench.fill(5)
+    bench.log.close()
+    (Path(bench.directory) / f"{3:020d}.log").write_bytes(b"")
+    bench.log = bench.load(clean=True)
+    assert bench.log.end_offset == 5
+    assert len(bench.records()) == 5
+
+
+def test_epochs_that_were_cut_off_do_not_come_back(bench: Workbench) -> None:
+    def follow(offset: int, epoch: int) -> None:
+        data = batch(b"x", base_offset=offset, leader_epoch=epoch)
+        assert bench.log.append_as_follower(memoryview(data)).error is ErrorCode.NONE
+
+    for offset in range(6):
+        follow(offset, 4 if offset < 4 else 5)
+    bench.flush()
+    bench.log.truncate_to(4)
+    for offset in range(4, 8):
+        follow(offset, 4)
+    bench.crash(lose_nothing)
+    follow(8, 6)
+    assert bench.log.epochs.entries == [(4, 0), (6, 8)]
+    assert bench.log.end_offset_for_epoch(4) == (4, 8)
+
+
+def test_what_a_failed_sync_may_have_lost_is_written_again(bench: Workbench) -> None:
+    bench.fill(3)
+    bench.log.abandon()
+    before = Path(bench.log.segments[0].path)
+    inode, content = before.stat().st_ino, before.read_bytes()
+    world = World(bench.disk, bench.clock, CountingRandom())
+    bench.log = load_log(world, NAME, bench.directory, SMALL, unproven=True)
+    assert (before.stat().st_ino != inode, before.read_bytes()) == (True, content)
+    assert len(bench.records()) == 3

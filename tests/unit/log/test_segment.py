@@ -121,21 +121,23 @@ def test_a_loaded_segment_is_as_it_was(disk: FaultyDisk, segment: Segment, tmp_p
 
 def test_a_segment_that_does_nothing_holds_no_descriptor(disk: FaultyDisk, tmp_path: Path) -> None:
     made = Segment.create(disk, str(tmp_path), BASE, SETTINGS)
-    assert not made.touched
+    assert made.closed
     assert disk.list(str(tmp_path)) == [f"{BASE:020d}.log"]
     lazy = Segment.lazy(disk, str(tmp_path), 0, SETTINGS)
     assert not disk.exists(lazy.path)
     add(lazy, 0, b"first")
-    assert lazy.touched
+    assert not lazy.closed
     lazy.close()
 
 
 @pytest.mark.parametrize("offset", [BASE + 20, BASE + 21])
 def test_truncation_takes_the_batch_that_reaches_the_offset(segment: Segment, offset: int) -> None:
     positions = fill(segment, 20)
-    removed = segment.truncate(offset, 0)
-    assert segment.size == positions[10]
-    assert removed > 0
+    located = segment.locate(offset)
+    assert located is not None
+    segment.cut(located.position, 0)
+    segment.finish_cut(offset)
+    assert segment.size == positions[10] == Path(segment.path).stat().st_size
     assert segment.next_offset() == BASE + 20
     assert segment.latest == (5009, BASE + 19)
     assert segment.index.last()[0] < BASE + 20
@@ -146,7 +148,8 @@ def test_truncation_takes_the_batch_that_reaches_the_offset(segment: Segment, of
 
 def test_truncation_to_nothing_begins_a_new_life(segment: Segment) -> None:
     fill(segment, 5)
-    segment.truncate(BASE, 123)
+    segment.cut(0, 123)
+    segment.finish_cut(BASE)
     assert (segment.size, segment.created_ms, segment.first_timestamp) == (0, 123, -1)
     assert segment.latest == (-1, BASE)
     segment.close()

@@ -1,12 +1,13 @@
 """A log on a disk that is full, or broken."""
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.log.files import StorageFailure
+from ottla.log.files import NotDurable, StorageFailure
 from ottla.log.index import AbortedTransaction
 from ottla.log.producers import EndMarker
 from ottla.log.settings import LogSettings
@@ -128,3 +129,109 @@ def test_an_offline_log_is_let_go_without_a_write(bench: Workbench) -> None:
     bench.disk.fail_writes_from = 0
     bench.log.abandon()
     assert len(bench.open_files) == 0
+
+
+# What fails half-way
+
+
+def fail_on(bench: Workbench, ending: str, operation: str, number: int = errno.ENOSPC) -> None:
+    """Let one kind of call on files of one kind fail until the disk is healed."""
+    bench.disk.fail_when = lambda what, path: number if what == operation and path.endswith(ending) else 0
+
+
+@pytest.mark.parametrize("restart", [Workbench.restart, lambda bench: bench.crash(lambda _, synced, size: size)])
+def test_a_roll_without_room_for_its_snapshot_leaves_no_segment_that_others_pass(
+    bench: Workbench, restart: Callable[[Workbench], None]
+) -> None:
+    bench.fill(4)
+    fail_on(bench, ".snapshot", "create")
+    assert bench.append(b"b" * 700).error is ErrorCode.KAFKA_STORAGE_ERROR
+    bench.disk.heal()
+    assert [bench.append(b"small").base_offset for _ in range(3)] == [4, 5, 6]
+    restart(bench)
+    assert bench.log.end_offset == 7
+    assert len(bench.records()) == 7
+
+
+def test_a_torn_piece_that_cannot_be_cut_off_is_cut_off_before_the_next_append(bench: Workbench) -> None:
+    bench.fill(1)
+    bench.disk.room = 30
+    bench.disk.truncate_errno = errno.ENOSPC
+    assert bench.append(b"torn").error is ErrorCode.KAFKA_STORAGE_ERROR
+    bench.disk.room = None
+    assert bench.append(b"still torn").error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(bench.records()) == 1
+    bench.disk.heal()
+    assert bench.append(b"second").base_offset == 1
+    assert bench.records()[1:] == [(1, b"second")]
+    bench.crash(lambda _, synced, size: size)
+    assert bench.records()[1:] == [(1, b"second")]
+
+
+def test_a_flush_that_failed_has_everything_still_to_do(bench: Workbench) -> None:
+    for epoch in range(1, 6):
+        bench.append(b"x" * 300, epoch=epoch)
+        bench.append(b"y" * 300, epoch=epoch)
+    history = list(bench.log.epochs.entries)
+    fail_on(bench, ".tmp", "create", errno.EMFILE)
+    with pytest.raises(StorageFailure) as failure:
+        bench.flush()
+    assert failure.value.out_of_space
+    bench.disk.heal()
+    assert bench.log.recovery_point == 0
+    bench.flush()
+    assert bench.log.recovery_point == 10
+    bench.crash()
+    assert bench.log.epochs.entries == history
+    assert len(bench.records()) == 10
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_sync_that_fails_is_never_a_mere_lack_of_room(bench: Workbench, number: int) -> None:
+    bench.fill(2)
+    bench.disk.sync_errno = number
+    with pytest.raises(NotDurable) as failure:
+        bench.flush()
+    assert not failure.value.out_of_space
+
+
+def test_a_log_that_begins_anew_without_a_descriptor_is_whole_and_goes_on(bench: Workbench) -> None:
+    bench.fill(10)
+    fail_on(bench, f"{50:020d}.log", "create", errno.EMFILE)
+    with pytest.raises(StorageFailure) as failure:
+        bench.log.truncate_fully_and_start_at(50)
+    assert failure.value.out_of_space
+    assert (bench.log.start_offset, bench.log.end_offset, bench.log.high_watermark) == (50, 50, 50)
+    assert bench.log.read(2, 1000, 50, True) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert bench.append(b"x").error is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(StorageFailure):
+        bench.log.begin_flush()
+    bench.disk.heal()
+    assert bench.append(b"x").base_offset == 50
+    bench.restart()
+    assert bench.records() == [(50, b"x")]
+
+
+def test_a_cut_that_stops_half_way_is_finished_before_the_next_append(bench: Workbench) -> None:
+    bench.fill(20)
+    fail_on(bench, f"{5:020d}.log", "rename")
+    with pytest.raises(StorageFailure):
+        bench.log.truncate_to(3)
+    assert (bench.log.end_offset, bench.log.high_watermark, bench.log.last_stable_offset) == (3, 3, 3)
+    assert bench.append(b"early").error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(bench.records()) == 3
+    bench.disk.heal()
+    assert bench.append(b"late").base_offset == 3
+    bench.crash(lambda _, synced, size: size)
+    assert bench.records()[3:] == [(3, b"late")]
+
+
+def test_a_log_that_was_cut_below_its_checkpoint_rolls_when_the_lower_one_is_written(bench: Workbench) -> None:
+    bench.fill(20)
+    bench.flush()
+    bench.log.checkpointed = 20
+    bench.log.truncate_to(2)
+    outcomes = [bench.append(b"z" * 400).error for _ in range(3)]
+    assert outcomes[-1] is ErrorCode.KAFKA_STORAGE_ERROR, "after a power cut such a segment would be believed unread"
+    bench.log.checkpointed = bench.log.recovery_point
+    assert bench.append(b"z" * 400).error is ErrorCode.NONE

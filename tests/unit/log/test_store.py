@@ -348,7 +348,7 @@ def test_checkpoints_are_written_by_directory_and_only_when_they_changed(tmp_pat
     for number in range(5):
         append(log, [(b"k", b"%d" % number)])
     log.delete_records_before(3)
-    store.cleaned[ORDERS] = 2
+    log.cleaned_offset = 4
     work = store.begin_checkpoint(*Checkpoint)
     append(log, [(b"k", b"later")])
     work.run()
@@ -358,14 +358,14 @@ def test_checkpoints_are_written_by_directory_and_only_when_they_changed(tmp_pat
         Checkpoint.RECOVERY_POINT: ["orders 0 3"],
         Checkpoint.START_OFFSET: ["orders 0 3"],
         Checkpoint.HIGH_WATERMARK: ["orders 0 5"],
-        Checkpoint.CLEANED: ["orders 0 2"],
+        Checkpoint.CLEANED: ["orders 0 4"],
     }
     before = (tmp_path / Checkpoint.START_OFFSET.value).stat().st_ino
     store.begin_checkpoint(Checkpoint.START_OFFSET).run()
     assert (tmp_path / Checkpoint.START_OFFSET.value).stat().st_ino == before
     store.close()
     again = open_store(tmp_path)
-    assert (again.logs[ORDERS].start_offset, again.cleaned) == (3, {ORDERS: 2})
+    assert (again.logs[ORDERS].start_offset, again.logs[ORDERS].cleaned_offset) == (3, 4)
     again.release()
 
 
