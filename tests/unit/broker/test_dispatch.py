@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.base.settings.values import BrokerValues
 from ottla.broker.dispatch import BrokerDispatcher
 from ottla.net.dispatch import Limits
 from support.compacting import ManualClock
@@ -34,12 +35,14 @@ class Connection:
         (0, 99, "Produce in version 99, which is not served"),
         (1, 3, "Fetch in version 3, which is not served"),
         (1, 99, "Fetch in version 99, which is not served"),
+        (22, 6, "InitProducerId in version 6, which is not served"),
         (3, 99, "Metadata in version 99, which is not served"),
         (999, 0, "a request of the unknown API 999"),
     ],
 )
 async def test_what_is_not_served_is_named(key: int, version: int, reason: str) -> None:
-    host = SimpleNamespace(clock=ManualClock(), loop=asyncio.get_running_loop(), connections=None)
+    loop = asyncio.get_running_loop()
+    host = SimpleNamespace(clock=ManualClock(), loop=loop, connections=None, values=BrokerValues())
     dispatcher = BrokerDispatcher(cast(Any, host), Limits(1 << 20, 10, 1.0))
     connection = Connection()
     dispatcher.receive(cast(Any, connection), memoryview(pack(">hhih2s", key, version, 7, 2, b"me") + b"\0" * 8))
