@@ -5,13 +5,22 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ottla.cli.failures import Failure
 from ottla.cli.pipeline_run import built
-from ottla.spark.pipelines.definition import BadPipeline, Definition, frame_of, understand
+from ottla.spark.pipelines.building import Pipeline
+from ottla.spark.pipelines.definition import (
+    BadPipeline,
+    Definition,
+    declare,
+    frame_of,
+    source_from,
+    table_from,
+    understand,
+)
 from ottla.spark.pipelines.files import Program, load_pipeline
 from ottla.spark.pipelines.variables import replace_variables
 
@@ -103,6 +112,14 @@ def test_every_problem_is_told_with_the_word_that_was_meant() -> None:
             "take append",
         ),
         ({"name": "a b"}, "the pipeline cannot be called 'a b'"),
+        ({"sinks": {"a/b": {"from": "big", "topic": "t"}}}, "sink a/b cannot be called 'a/b'"),
+        ({"sinks": {"..": {"from": "big", "topic": "t"}}}, "cannot be called '..'"),
+        ({"sinks": {"": {"from": "big", "topic": "t"}}}, "cannot be called ''"),
+        ({"steps": {"BIG": "SELECT 1", "big": "SELECT 2"}}, "BIG is there twice"),
+        (
+            {"sources": {"a": {"topic": "t", "watermark": {"column": "c", "delay": "10 bananas"}}}},
+            "source a: watermark delay cannot be '10 bananas'",
+        ),
         ({"dead_letters": ["x"]}, "dead_letters is a list: a text belongs there"),
     ],
 )
@@ -142,6 +159,18 @@ def test_a_file_gives_the_pipeline_its_name_and_the_command_line_its_variables(t
         ("a.yaml", "sources: [", "line 1 is no YAML"),
         ("a.yaml", "name: a\nname: b\n", "line 2: name is there twice"),
         ("a.yaml", "- 1", "the pipeline is a list"),
+        ("a.yaml", "", "the pipeline is empty"),
+        ("a.yaml", "sources: {a: &x {topic: t, options: *x}}", "has an alias (*) inside of what it stands for"),
+        (
+            "a.yaml",
+            "a: &a [x, x]\n"
+            + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(9)),
+            "with its aliases it has more than",
+        ),
+        ("a.yaml", "x: " + "[" * 5000, "a.yaml is nested too deeply"),
+        ("a.yaml", "? [a]\n: 1\n", "line 1: a name is a text, not a list or a mapping"),
+        ("a.yaml", "name: !!int five\n", "a value that is not what its tag says"),
+        ("a.yaml", "name: !!python/object:os.system x\n", "line 1 is no YAML"),
         ("a.txt", "", "must end with .yaml, .yml or .py"),
         ("a.py", "x = 1", "has no function build(p)"),
         ("a.py", "x = (", "line 1: SyntaxError"),
@@ -152,6 +181,46 @@ def test_a_file_gives_the_pipeline_its_name_and_the_command_line_its_variables(t
 def test_a_file_that_is_no_pipeline_says_where_it_is_wrong(tmp_path: Path, name: str, text: str, said: str) -> None:
     with pytest.raises(BadPipeline, match=re.escape(said)):
         load_pipeline(write(tmp_path, name, text), {})
+
+
+def test_texts_of_yaml_are_as_they_were_written(tmp_path: Path) -> None:
+    text = """
+name: 1.10
+client: &client {client.id: 2026-01-01}
+sources:
+  on: {<<: &common {topic: 007, options: {failOnDataLoss: false, client.id: 12:30}}, starting: latest}
+  yes: *common
+sinks: {no: {from: on, topic: off, format: raw, trigger: ~}}
+"""
+    found = load_pipeline(write(tmp_path, "a.yaml", text), {})
+    assert isinstance(found, Definition)
+    assert (found.frame.name, found.frame.client) == ("1.10", {"client.id": "2026-01-01"})
+    assert [(each.name, each.topics, each.option("startingOffsets")) for each in found.sources] == [
+        ("on", "007", "latest"),
+        ("yes", "007", "earliest"),
+    ]
+    assert (found.sources[0].option("failOnDataLoss"), found.sources[0].option("client.id")) == ("false", "12:30")
+    assert (found.sinks[0].name, found.sinks[0].input, found.sinks[0].place) == ("no", "on", "off")
+
+
+@pytest.mark.parametrize("delay", ["10 minutes", "1 hour 30 minutes", "interval 2 days 12 hours", "500 milliseconds"])
+def test_time_spans_are_those_that_spark_takes(delay: str) -> None:
+    found = understand(document(sources={"a": {"topic": "t", "watermark": {"column": "c", "delay": delay}}}), "test")
+    assert found.sources[0].watermark is not None
+
+
+@pytest.mark.parametrize("make", [source_from, table_from])
+def test_sources_and_tables_read_committed_records_unless_the_pipeline_says_otherwise(make: Any) -> None:
+    def isolation(client: dict[str, str], options: dict[str, str]) -> list[str]:
+        frame = frame_of("x", {"client": client})
+        source = declare(make, "s", {"topic": "t", "options": options})
+        found = Pipeline(cast("Any", None), frame).options(source)
+        return [value for name, value in found.items() if name.lower().endswith("isolation.level")]
+
+    assert isolation({}, {}) == ["read_committed"]
+    assert isolation({"isolation.level": "read_uncommitted"}, {}) == ["read_uncommitted"]
+    for name in ("isolation.level", "kafka.Isolation.Level"):
+        assert isolation({}, {name: "read_uncommitted"}) == ["read_uncommitted"]
 
 
 def test_a_python_file_is_its_function_build(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 _ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STREAM_ONLY = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxbytespertrigger", "maxtriggerdelay")
+_ISOLATION = ("isolation.level", "kafka.isolation.level")
 _KEY_COLUMNS = ("key", "headers")
 
 
@@ -94,7 +95,7 @@ class Pipeline:
         return [*self.sources, *(step.name for step in self._steps)]
 
     def _view(self, name: str, frame: "DataFrame") -> None:
-        if name in self._names():
+        if name.lower() in {each.lower() for each in self._names()}:
             raise BadPipeline([f"{name} is there twice among sources, tables and steps"])
         frame.createOrReplaceTempView(name)
 
@@ -126,9 +127,12 @@ class Pipeline:
         return patiently(reader.format("ottla").options(**(options | other)).load)
 
     def options(self, source: Source) -> dict[str, str]:
-        """What the data source is told."""
+        """What the data source is told. Committed records only, unless the pipeline says otherwise: what another
+        pipeline has aborted is in its topic too."""
         options = {name: value for name, value in self.frame.client.items() if name in CONSUMER.settings}
         options |= source.options
+        if not any(name.lower() in _ISOLATION for name in options):
+            options["isolation.level"] = "read_committed"
         if source.format and not source.option("mode"):
             options["mode"] = "PERMISSIVE" if self.frame.dead_letters and not source.table else "FAILFAST"
         return options

@@ -18,11 +18,11 @@ DELIVERIES = ("exactly-once", "at-least-once")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SINK_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+"""Sinks give the directories of their checkpoints their names."""
 
-_INTERVAL = re.compile(
-    r"(?:interval\s+)?\d+\s*(?:millisecond|second|minute|hour|day|week)s?(?:\s+\d+\s*(?:millisecond|second|minute)s?)*",
-    re.I,
-)
+_SPAN = r"\d+\s*(?:microsecond|millisecond|second|minute|hour|day|week)s?"
+_INTERVAL = re.compile(rf"(?:interval\s+)?{_SPAN}(?:\s+{_SPAN})*", re.I)
 
 _KEYS = ("name", "bootstrap", "client", "spark", "trigger", "sources", "tables", "steps", "sinks", "dead_letters")
 _SOURCE_KEYS = ("topic", "topics", "pattern", "format", "schema", "select", "watermark", "starting", "options")
@@ -306,6 +306,8 @@ def step_from(name: str, given: Any, problems: list[str]) -> Step:
 def sink_from(name: str, given: Any, problems: list[str]) -> Sink:
     """Where rows go: a topic, Parquet files or the screen."""
     reader = _Reader(f"sink {name}", given, _SINK_KEYS, problems)
+    if not _SINK_NAME.fullmatch(name):
+        reader.problem(f"cannot be called {name!r}: letters, digits, underscores, and behind the first dots and dashes")
     chosen = [key for key in _SINK_KINDS if key in reader]
     if len(chosen) != 1:
         reader.problem("needs one of topic, parquet and screen" + (f", not {' and '.join(chosen)}" if chosen else ""))
@@ -365,7 +367,7 @@ def _watermark(name: str, source: _Reader, problems: list[str]) -> Watermark | N
     if "watermark" not in source:
         return None
     reader = _Reader(f"source {name}: watermark", source.mapping("watermark"), _WATERMARK_KEYS, problems)
-    column, delay = reader.text("column"), reader.text("delay")
+    column, delay = reader.text("column"), reader.interval("delay")
     if not (column and delay):
         reader.problem("needs a column and a delay, for example {column: time, delay: 10 minutes}")
     return Watermark(column, delay, reader.text("until", column))
@@ -390,7 +392,9 @@ def _check_names(
 
 
 def _twice(names: list[str]) -> list[str]:
-    return sorted({name for name in names if names.count(name) > 1})
+    """SQL takes large and small letters for the same."""
+    folded = [name.lower() for name in names]
+    return sorted({name for name in names if folded.count(name.lower()) > 1})
 
 
 def _kind(value: Any) -> str:

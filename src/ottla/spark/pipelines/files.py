@@ -1,8 +1,8 @@
 """Pipelines from files: YAML is a definition, Python a function `build`.
 
 Owns: reading either. Never knows: what is in a definition, Spark. Invariants: what is wrong with a file is one sentence
-with its line; a key that is there twice is wrong; a Python pipeline's module travels to executors by its content, so no
-executor must have the file.
+with its line; a key that is there twice is wrong; texts of YAML are as they were written (`on` is a name, `1.10` is not
+1.1); a Python pipeline's module travels to executors by its content, so no executor must have the file.
 """
 
 import importlib.util
@@ -15,6 +15,10 @@ from typing import Any, NamedTuple
 
 from ottla.spark.pipelines.definition import BadPipeline, Definition, Frame, frame_of, understand
 from ottla.spark.pipelines.variables import replace_variables
+
+_IMPLICIT = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
+"""What a plain text of YAML may mean besides itself."""
+_MOST_PARTS = 100_000
 
 
 class Program(NamedTuple):
@@ -54,24 +58,58 @@ def _parse(file: str, text: str) -> Any:
         raise BadPipeline(["pipelines in YAML need PyYAML: pip install 'ottla[spark]'"]) from None
 
     class Loader(yaml.SafeLoader):
-        """Refuses keys that are there twice, of which YAML's own rule would take the last."""
+        """Takes texts as they are written, and refuses keys that are there twice, of which YAML would take the last."""
 
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            seen: set[Any] = set()
+            seen: set[str] = set()
             for key_node, _ in node.value:
-                key = self.construct_object(key_node, deep=True)
-                if key in seen:
-                    raise BadPipeline([f"{file}, line {key_node.start_mark.line + 1}: {key} is there twice"])
-                seen.add(key)
+                place = f"{file}, line {key_node.start_mark.line + 1}"
+                if not isinstance(key_node, yaml.ScalarNode):
+                    raise BadPipeline([f"{place}: a name is a text, not a list or a mapping"])
+                if key_node.value in seen:
+                    raise BadPipeline([f"{place}: {key_node.value} is there twice"])
+                seen.add(key_node.value)
             return super().construct_mapping(node, deep)
 
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, text) for tag, text in resolvers if tag in _IMPLICIT]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
     try:
-        return yaml.load(text, Loader)
+        return _unfolded(file, yaml.load(text, Loader))
+    except BadPipeline:
+        raise
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark else ""
         what = getattr(problem, "problem", None) or str(problem).splitlines()[0]
         raise BadPipeline([f"{file}{place} is no YAML: {what}"]) from None
+    except RecursionError:
+        raise BadPipeline([f"{file} is nested too deeply"]) from None
+    except (TypeError, ValueError) as problem:  # of tags such as !!int and !!timestamp, which nothing here needs
+        raise BadPipeline([f"{file} has a value that is not what its tag says: {problem}"]) from None
+
+
+def _unfolded(file: str, document: Any) -> Any:
+    """The document, if its aliases come to an end: one that contains itself has none, and some grow without bound."""
+    open_parts: set[int] = set()
+    count = 0
+
+    def visit(part: Any) -> None:
+        nonlocal count
+        count += 1
+        if count > _MOST_PARTS:
+            raise BadPipeline([f"{file} is too large: with its aliases it has more than {_MOST_PARTS} parts"])
+        if isinstance(part, (dict, list)):
+            if id(part) in open_parts:
+                raise BadPipeline([f"{file} has an alias (*) inside of what it stands for"])
+            open_parts.add(id(part))
+            for each in part.values() if isinstance(part, dict) else part:
+                visit(each)
+            open_parts.discard(id(part))
+
+    visit(document)
+    return document
 
 
 def _program(path: Path, values: Mapping[str, str]) -> Program:
