@@ -9,6 +9,7 @@ process left is written to new files before it counts as stored; the newest snap
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from errno import ENOSPC
 from itertools import zip_longest
 from typing import NamedTuple
@@ -55,6 +56,15 @@ class _Recent(NamedTuple):
     data: ByteView
 
 
+@contextmanager
+def _storing(path: str) -> Iterator[None]:
+    """Whatever the disk refuses here is a StorageFailure."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailure.of(path, error) from error
+
+
 class QuorumLog:
     """See the module. Made in `open`; from then on it belongs to the event loop."""
 
@@ -75,17 +85,15 @@ class QuorumLog:
         self._transaction: list[Fact] | None = None
         self.told_offset = 0
         """Everything before it was told."""
-        try:
+        self._kept: list[LogPosition] = []
+        with _storing(directory):
             world.disk.make_directory(directory)
             if not world.disk.exists(f"{directory}/{PARTITION_FILE}"):
                 write_topic_id(world.disk, directory, TOPIC_ID)
-        except OSError as error:
-            raise StorageFailure.of(directory, error) from error
-        self.snapshots.drop_leftovers()
-        self._kept: list[LogPosition] = []
-        if counted_on:
-            self._write_again()
-        self._log = self._open()
+            self.snapshots.drop_leftovers()
+            if counted_on:
+                self._write_again()
+            self._log = self._open()
 
     def _write_again(self) -> None:
         """A sync that failed says so once: what the last process wrote may be in memory alone and seem to be stored.
@@ -94,36 +102,29 @@ class QuorumLog:
         """
         disk, directory = self._world.disk, self.directory
         told = max((position.offset for position in self.snapshots.found()), default=0)
-        try:
-            names = disk.list(directory)
-            for name in names:
-                if name.endswith(LOG_SUFFIX + TEMPORARY_SUFFIX):
-                    disk.remove(f"{directory}/{name}")
-            bases = sorted(
-                base for name in names if name.endswith(LOG_SUFFIX) and (base := offset_of(name)) is not None
-            )
-            for base, following in zip_longest(bases, bases[1:], fillvalue=_LARGEST_LONG):
-                if following > told:
-                    write_again(disk, offset_path(directory, base, LOG_SUFFIX))
-        except OSError as error:
-            raise StorageFailure.of(directory, error) from error
+        names = disk.list(directory)
+        for name in names:
+            if name.endswith(LOG_SUFFIX + TEMPORARY_SUFFIX):
+                disk.remove(f"{directory}/{name}")
+        bases = sorted(base for name in names if name.endswith(LOG_SUFFIX) and (base := offset_of(name)) is not None)
+        for base, following in zip_longest(bases, bases[1:], fillvalue=_LARGEST_LONG):
+            if following > told:
+                write_again(disk, offset_path(directory, base, LOG_SUFFIX))
 
     def _open(self, end_offset: int = _LARGEST_LONG) -> PartitionLog:
         """The log with nothing behind `end_offset`, and beside it the snapshots that are its history."""
         kept = self.snapshots.found()
-        try:
-            # Names count as well: a snapshot that is used from here on must not be gone after a power cut.
-            self._world.disk.sync_directory(self.directory)
-        except OSError as error:
-            raise StorageFailure.of(self.directory, error) from error
+        # Names count as well: a snapshot that is used from here on must not be gone after a power cut.
+        self._world.disk.sync_directory(self.directory)
         name = TopicPartition(METADATA_TOPIC, 0)
         log = load_log(self._world, name, self.directory, self._log_settings, topic_id=TOPIC_ID)
         try:
             log.truncate_to(end_offset)
+            _drop_what_came_back(log, kept[-1].offset if kept else 0)
             if kept and not _goes_on_from(log, kept[-1]):
                 # Stopped between the arrival of a snapshot and the end of the log that it replaces.
                 log.truncate_fully_and_start_at(kept[-1].offset)
-        except StorageFailure:
+        except (OSError, StorageFailure):
             log.abandon()
             raise
         self._kept = kept
@@ -181,15 +182,14 @@ class QuorumLog:
         for segment in self._log.segments:
             if not segment.size:
                 continue
-            try:
+            with _storing(segment.path):
                 view = segment.file.map()
+            try:
                 for position, header in iterate_headers(view):
                     controls = read_controls(view, position) if header.control else ()
                     yield Entry(header.base_offset, header.next_offset, header.leader_epoch, controls, None)
             except CorruptBatch as problem:
                 raise UnreadableMetadata(f"{segment.path} is damaged ({problem}); restore it from a copy.") from problem
-            except OSError as error:
-                raise StorageFailure.of(segment.path, error) from error
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -211,13 +211,17 @@ class QuorumLog:
         self._recent.append(_Recent(base_offset, self.end_offset, epoch, [], b""))
 
     def _append(self, batch: bytearray, epoch: int, now: int) -> None:
-        self._check(self._log.append_as_leader(memoryview(batch), epoch, now, origin_client=False))
+        with _storing(self.directory):
+            outcome = self._log.append_as_leader(memoryview(batch), epoch, now, origin_client=False)
+        self._check(outcome)
 
     def write_entries(self, entries: tuple[Entry, ...]) -> None:
         """Write what the leader sent."""
         for entry in entries:
             assert isinstance(entry.data, bytes | bytearray | memoryview)
-            self._check(self._log.append_as_follower(memoryview(entry.data)))
+            with _storing(self.directory):
+                outcome = self._log.append_as_follower(memoryview(entry.data))
+            self._check(outcome)
             self._recent.append(_Recent(entry.base_offset, entry.next_offset, entry.epoch, None, entry.data))
 
     def _check(self, outcome: AppendOutcome) -> None:
@@ -228,7 +232,8 @@ class QuorumLog:
     def truncate(self, offset: int) -> None:
         """Cut it back."""
         assert offset >= self.told_offset, (offset, self.told_offset)
-        self._log.truncate_to(offset)
+        with _storing(self.directory):
+            self._log.truncate_to(offset)
         self._forget(offset)
 
     def _forget(self, offset: int) -> None:
@@ -242,14 +247,16 @@ class QuorumLog:
         """
         self._log.abandon()
         self._recent.clear()
-        self._log = self._open(end_offset)
+        with _storing(self.directory):
+            self._log = self._open(end_offset)
         if exact and self._log.end_offset < end_offset:
             raise StorageFailure(self.directory, 0, f"facts before offset {end_offset} are missing")
         self.sync()
 
     def install(self, position: LogPosition) -> None:
         """A snapshot from another node is here whole: it takes the log's place."""
-        self._log.truncate_fully_and_start_at(position.offset)
+        with _storing(self.directory):
+            self._log.truncate_fully_and_start_at(position.offset)
         self._recent.clear()
         self._kept = sorted({*self._kept, position})
 
@@ -257,7 +264,8 @@ class QuorumLog:
 
     def begin_sync(self) -> FlushTicket | None:
         """What to run in an I/O thread so that everything written lasts."""
-        return self._log.begin_flush()
+        with _storing(self.directory):
+            return self._log.begin_flush()
 
     def finish_sync(self, ticket: FlushTicket) -> None:
         self._log.finish_flush(ticket)
@@ -272,7 +280,8 @@ class QuorumLog:
     def close(self) -> None:
         """Write all down and let the files go. Blocking; raises StorageFailure."""
         self.snapshots.drop_portions()
-        self._log.close()
+        with _storing(self.directory):
+            self._log.close()
 
     def abandon(self) -> None:
         """Let the files go as they are. Blocking."""
@@ -283,13 +292,9 @@ class QuorumLog:
 
     def read_bytes(self, offset: int, most: int) -> bytes:
         """Whole batches from `offset` on; at least one when there is one. The last may be cut."""
-        found = self._log.read(offset, most, self.end_offset, at_least_one=True)
-        if not isinstance(found, FileRange):
-            return b""
-        try:
-            return found.file.read_at(found.position, found.length)
-        except OSError as error:
-            raise StorageFailure.of(self.directory, error) from error
+        with _storing(self.directory):
+            found = self._log.read(offset, most, self.end_offset, at_least_one=True)
+            return found.file.read_at(found.position, found.length) if isinstance(found, FileRange) else b""
 
     def told_snapshot(self, position: LogPosition) -> None:
         """The newest snapshot was told; what is told next comes behind it."""
@@ -323,7 +328,7 @@ class QuorumLog:
 
     def _on_disk(self, offset: int, upper: int) -> Iterator[tuple[Stored, int]]:
         for segment in list(self._log.segments):
-            try:
+            with _storing(segment.path):
                 for batch in read_batches(segment.file, end=segment.size):
                     if batch.header.base_offset < offset:
                         continue
@@ -331,8 +336,6 @@ class QuorumLog:
                         return
                     stored = Stored(self._decode(batch.data), batch.header.last_offset, batch.header.leader_epoch)
                     yield stored, batch.header.next_offset
-            except OSError as error:
-                raise StorageFailure.of(segment.path, error) from error
 
     def _decode(self, data: memoryview) -> list[Fact]:
         _, header = next(iterate_headers(data))
@@ -379,7 +382,8 @@ class QuorumLog:
             self.snapshots.remove(self._kept[0])
             del self._kept[0]
             self._log.delete_records_before(self._kept[0].offset)
-        self._log.delete_segments(self._log.expired_segments(self._world.clock.now_ms()))
+        with _storing(self.directory):
+            self._log.delete_segments(self._log.expired_segments(self._world.clock.now_ms()))
         return self._log.take_removals()
 
     def _is_too_much(self) -> bool:
@@ -390,18 +394,31 @@ class QuorumLog:
         )
 
 
+def _drop_what_came_back(log: PartitionLog, settled: int) -> None:
+    """Cut the log where epochs go back: a power cut may undo the removal of segments that a leader had overruled.
+
+    What lies before the offset `settled` was agreed on, and never removed.
+    """
+    epoch = 0
+    for segment, following in zip_longest(log.segments, log.segments[1:]):
+        if following is not None and following.base_offset <= settled:
+            continue
+        for _, header in segment.headers():
+            if header.leader_epoch < epoch:
+                log.truncate_to(header.base_offset)
+                return
+            epoch = header.leader_epoch
+
+
 def _goes_on_from(log: PartitionLog, snapshot: LogPosition) -> bool:
     """Whether the log is of the history that the snapshot tells; a record's epoch says so, not its offset."""
-    try:
-        if log.start_offset >= snapshot.offset:
-            first = next((header for segment in log.segments for _, header in segment.headers()), None)
-            return first is None or first.leader_epoch >= snapshot.epoch
-        for segment in reversed(log.segments):
-            if segment.base_offset < snapshot.offset:
-                located = segment.locate(snapshot.offset - 1)
-                return located is not None and next(segment.headers(located.position))[1].leader_epoch == snapshot.epoch
-    except OSError as error:
-        raise StorageFailure.of(log.directory, error) from error
+    if log.start_offset >= snapshot.offset:
+        first = next((header for segment in log.segments for _, header in segment.headers()), None)
+        return first is None or first.leader_epoch >= snapshot.epoch
+    for segment in reversed(log.segments):
+        if segment.base_offset < snapshot.offset:
+            located = segment.locate(snapshot.offset - 1)
+            return located is not None and next(segment.headers(located.position))[1].leader_epoch == snapshot.epoch
     return False
 
 
