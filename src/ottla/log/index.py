@@ -4,17 +4,18 @@ Owns: the bytes of `.index`, `.timeindex` and `.txnindex` files and the look-ups
 Invariants: keys grow strictly within a file; a file holds whole entries only (no preallocation). Entries not yet
 written sit in a small tail that is spilled to the file when it grows, on flush and on seal, so an append pays no
 system call for them; after a crash the indexes of unflushed segments are rebuilt from the batches anyway. Files are
-open only while they are written or read, and of what is written only a window is kept in memory, around the last
-look-up: an index costs no descriptor, and no more memory than that.
+open only while they are written or read, and of what is written only a few windows are kept in memory, where the last
+look-ups were: an index costs no descriptor, and no more memory than that.
 """
 
 import errno
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from ottla.base.ports import ByteView, Disk, File
+from ottla.log.cached_reads import CachedReads, Reader
 from ottla.log.files import StorageFailure
 
 TAIL_ENTRIES = 128
@@ -22,8 +23,12 @@ TAIL_ENTRIES = 128
 _AT_ONCE = 128
 """How many aborted transactions are read at a time."""
 WINDOW_BYTES = 8192
-"""How much of a file is kept in memory: the offsets of some 4 MB of log."""
-_NOTHING = (0, b"")
+"""A piece of a file that is kept in memory: the offsets of some 4 MB of log."""
+MOST_WINDOWS = 4
+"""So many for each index, for readers at different places."""
+Window: TypeAlias = tuple[int, ByteView]
+"""Entries of a file from a slot on."""
+_NOTHING: Window = (0, b"")
 
 
 @contextmanager
@@ -50,27 +55,44 @@ def _append_at(file: File, size: int, data: ByteView) -> None:
         raise
 
 
-def _exactly(file: File, position: int, length: int) -> bytes:
+def _exactly(read: Reader, position: int, length: int) -> ByteView:
     """Bytes that were written once, and must be there."""
-    data = file.read_at(position, length)
+    data = read(position, length)
     if len(data) != length:
-        raise OSError(errno.EIO, "the index is shorter than it was", file.path)
+        raise OSError(errno.EIO, "the index is shorter than it was")
     return data
+
+
+def _reader(file: File, cached: CachedReads | None) -> Reader:
+    return file.read_at if cached is None else cached.reader(file)
 
 
 class SparseIndex:
     """A file of equal entries of two growing numbers, looked up by bisection of the file and of the unwritten tail."""
 
-    __slots__ = ("_disk", "_tail", "_window", "_written", "base_offset", "entries", "path")
+    __slots__ = (
+        "_disk",
+        "_firsts",
+        "_per_window",
+        "_tail",
+        "_window",
+        "_windows",
+        "_written",
+        "base_offset",
+        "entries",
+        "path",
+    )
 
     ENTRY: ClassVar[struct.Struct]
-    KEY: ClassVar[struct.Struct]
+    FIELDS: ClassVar[tuple[struct.Struct, struct.Struct]]
+    """Its numbers, one by one."""
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         self._disk = disk
         self.path = path
         self.base_offset = base_offset
-        self._window = _NOTHING
+        self._per_window = WINDOW_BYTES // self.ENTRY.size
+        self.close()
         self._tail = bytearray()
         self._written = 0
         self.entries = 0
@@ -107,31 +129,48 @@ class SparseIndex:
         self._written = self.entries
         self._tail = bytearray()
 
-    def entry(self, slot: int) -> tuple[int, int]:
+    def entry(self, slot: int, cached: CachedReads | None = None) -> tuple[int, int]:
         """The numbers of one entry as they stand in the file."""
         size = self.ENTRY.size
         written = self._written
         if slot >= written:
             return self.ENTRY.unpack_from(self._tail, (slot - written) * size)
         first, view = self._window
-        at = (slot - first) * size
-        if not 0 <= at < len(view):
-            with _opened(self._disk, self.path, read_only=True) as file:
-                _, view = self._look_at(file, slot)
-            at = 0
-        return self.ENTRY.unpack_from(view, at)
+        if not first <= slot < first + len(view) // size:
+            first, view = self._window_at(slot // self._per_window, cached)
+        return self.ENTRY.unpack_from(view, (slot - first) * size)
 
-    def _look_at(self, file: File, slot: int) -> tuple[int, bytes]:
-        """Have the window begin at a written entry."""
-        size = self.ENTRY.size
-        length = min(self._written - slot, WINDOW_BYTES // size) * size
-        self._window = window = (slot, _exactly(file, slot * size, length))
+    def _window_at(self, number: int, cached: CachedReads | None) -> Window:
+        """One of the windows that the file is divided into, read when it is not in memory (or has grown since)."""
+        per = self._per_window
+        first = number * per
+        count = min(self._written - first, per)
+        windows = self._windows
+        view = windows.pop(number, b"")
+        if len(view) < count * self.ENTRY.size:
+            view = self._read(first, count * self.ENTRY.size, cached)
+            if len(windows) >= MOST_WINDOWS:
+                windows.pop(next(iter(windows)), None)
+        windows[number] = view
+        self._window = window = (first, view)
         return window
 
-    def _slot(self, key: int, field: struct.Struct | None = None) -> int:
-        """The last slot whose key (or other field) is at most `key`, or -1."""
+    def _first_of(self, number: int, cached: CachedReads | None) -> tuple[int, int]:
+        """The entry that a window begins with: it stays the same, and there are few."""
+        entry = self._firsts.get(number)
+        if entry is None:
+            read = self._read(number * self._per_window, self.ENTRY.size, cached)
+            entry = self._firsts[number] = self.ENTRY.unpack(read)
+        return entry
+
+    def _read(self, slot: int, length: int, cached: CachedReads | None) -> ByteView:
+        with _opened(self._disk, self.path, read_only=True) as file:
+            return _exactly(_reader(file, cached), slot * self.ENTRY.size, length)
+
+    def _slot(self, key: int, field: int = 0, cached: CachedReads | None = None) -> int:
+        """The last slot whose number `field` (both grow) is at most `key`, or -1."""
         # A plain loop: `bisect` with a key function takes half as long again.
-        unpack = (field or self.KEY).unpack_from
+        unpack = self.FIELDS[field].unpack_from
         size = self.ENTRY.size
         view: ByteView = self._tail
         first = self._written
@@ -146,7 +185,7 @@ class SparseIndex:
                 or (unpack(view)[0] > key and first)
                 or (unpack(view, end)[0] <= key and first + end // size + 1 < written)
             ):
-                first, view = self._find_window(key, field or self.KEY)
+                first, view = self._find_window(key, field, cached)
         low, high = 0, len(view) // size
         while low < high:
             middle = (low + high) >> 1
@@ -156,18 +195,16 @@ class SparseIndex:
                 low = middle + 1
         return first + low - 1
 
-    def _find_window(self, key: int, field: struct.Struct) -> tuple[int, bytes]:
-        """Move the window to where the last written entry up to `key` is, or to the beginning."""
-        size = self.ENTRY.size
-        low, high = 0, self._written
-        with _opened(self._disk, self.path, read_only=True) as file:
-            while high - low > WINDOW_BYTES // size:
-                middle = (low + high) >> 1
-                if key < field.unpack(_exactly(file, middle * size, field.size))[0]:
-                    high = middle
-                else:
-                    low = middle
-            return self._look_at(file, low)
+    def _find_window(self, key: int, field: int, cached: CachedReads | None) -> Window:
+        """The window where the last written entry up to `key` is; the first one when there is none."""
+        low, high = 0, (self._written - 1) // self._per_window
+        while low < high:
+            middle = (low + high + 1) >> 1
+            if key < self._first_of(middle, cached)[field]:
+                high = middle - 1
+            else:
+                low = middle
+        return self._window_at(low, cached)
 
     def keep(self, entries: int) -> None:
         """Drop every entry from this slot on."""
@@ -177,7 +214,7 @@ class SparseIndex:
         if entries >= self._written:
             del self._tail[(entries - self._written) * size :]
         else:
-            self._window = _NOTHING
+            self.close()
             with _opened(self._disk, self.path) as file:
                 file.truncate(entries * size)
             self._tail = bytearray()
@@ -185,8 +222,10 @@ class SparseIndex:
         self.entries = entries
 
     def close(self) -> None:
-        """Let the window go; what is in the tail stays, and the file is read again when needed."""
+        """Let the windows go; what is in the tail stays, and the file is read again when needed."""
         self._window = _NOTHING
+        self._windows: dict[int, ByteView] = {}
+        self._firsts: dict[int, tuple[int, int]] = {}
 
 
 class OffsetIndex(SparseIndex):
@@ -195,8 +234,7 @@ class OffsetIndex(SparseIndex):
     __slots__ = ()
 
     ENTRY = struct.Struct(">ii")
-    KEY = struct.Struct(">i")
-    POSITION = struct.Struct(">4xi")
+    FIELDS = (struct.Struct(">i"), struct.Struct(">4xi"))
 
     def append(self, offset: int, position: int) -> None:
         self._add(self.ENTRY.pack(offset - self.base_offset, position))
@@ -206,11 +244,11 @@ class OffsetIndex(SparseIndex):
         slot = self._slot(offset - self.base_offset)
         return self.entry(slot)[1] if slot >= 0 else 0
 
-    def bracket(self, offset: int) -> tuple[int, int | None]:
+    def bracket(self, offset: int, cached: CachedReads | None = None) -> tuple[int, int | None]:
         """Where a scan for `offset` has to begin, and where the next entry's batch begins, which reaches beyond it."""
-        slot = self._slot(offset - self.base_offset)
-        start = self.entry(slot)[1] if slot >= 0 else 0
-        return start, self.entry(slot + 1)[1] if slot + 1 < self.entries else None
+        slot = self._slot(offset - self.base_offset, 0, cached)
+        start = self.entry(slot, cached)[1] if slot >= 0 else 0
+        return start, self.entry(slot + 1, cached)[1] if slot + 1 < self.entries else None
 
     def last(self) -> tuple[int, int]:
         """The last entry as (offset, position); the segment's beginning when there is none."""
@@ -219,10 +257,10 @@ class OffsetIndex(SparseIndex):
         relative, position = self.entry(self.entries - 1)
         return self.base_offset + relative, position
 
-    def offset_beyond(self, position: int) -> int | None:
+    def offset_beyond(self, position: int, cached: CachedReads | None = None) -> int | None:
         """The offset of the first entry at or after a position in the log, or None when there is none."""
-        slot = self._slot(position - 1, self.POSITION) + 1
-        return None if slot == self.entries else self.base_offset + self.entry(slot)[0]
+        slot = self._slot(position - 1, 1, cached) + 1
+        return None if slot == self.entries else self.base_offset + self.entry(slot, cached)[0]
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries at or above an offset."""
@@ -235,8 +273,7 @@ class TimeIndex(SparseIndex):
     __slots__ = ("_last",)
 
     ENTRY = struct.Struct(">qi")
-    KEY = struct.Struct(">q")
-    OFFSET = struct.Struct(">8xi")
+    FIELDS = (struct.Struct(">q"), struct.Struct(">8xi"))
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         super().__init__(disk, path, base_offset)
@@ -271,7 +308,7 @@ class TimeIndex(SparseIndex):
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries at or above an offset."""
-        self.keep(self._slot(offset - 1 - self.base_offset, self.OFFSET) + 1)
+        self.keep(self._slot(offset - 1 - self.base_offset, 1) + 1)
 
 
 class AbortedTransaction(NamedTuple):
@@ -336,47 +373,50 @@ class TransactionIndex:
         entries = self._entry_bytes() + self._tail
         return [AbortedTransaction(*fields[1:]) for fields in self.ENTRY.iter_unpack(entries)]
 
-    def overlapping(self, from_offset: int, upper_offset: int) -> tuple[list[AbortedTransaction], bool]:
+    def overlapping(
+        self, from_offset: int, upper_offset: int, cached: CachedReads | None = None
+    ) -> tuple[list[AbortedTransaction], bool]:
         """Those that touch [from_offset, upper_offset), and whether no later segment can hold any more of them."""
         found: list[AbortedTransaction] = []
         if self._last_offset is not None and self._last_offset < from_offset:
             return found, False
-        for aborted in self._ending_from(from_offset):
+        for aborted in self._ending_from(from_offset, cached):
             if aborted.first_offset < upper_offset:
                 found.append(aborted)
             if aborted.last_stable_offset >= upper_offset:
                 return found, True
         return found, False
 
-    def _ending_from(self, offset: int) -> Iterator[AbortedTransaction]:
+    def _ending_from(self, offset: int, cached: CachedReads | None) -> Iterator[AbortedTransaction]:
         """Those that end at an offset or after it, read as far as they are asked for."""
         size = self.ENTRY.size
         last_of = self.LAST_OFFSET
         if self.present:
             with _opened(self._disk, self.path, read_only=True) as file:
-                end = self._written(file)
+                read = _reader(file, cached)
+                end = self._written(file, read)
                 low, high = 0, end // size
                 while low < high:
                     middle = (low + high) >> 1
-                    if last_of.unpack(_exactly(file, middle * size, last_of.size))[0] < offset:
+                    if last_of.unpack(_exactly(read, middle * size, last_of.size))[0] < offset:
                         low = middle + 1
                     else:
                         high = middle
                 for position in range(low * size, end, _AT_ONCE * size):
-                    chunk = _exactly(file, position, min(_AT_ONCE * size, end - position))
+                    chunk = _exactly(read, position, min(_AT_ONCE * size, end - position))
                     for fields in self.ENTRY.iter_unpack(chunk):
                         yield AbortedTransaction(*fields[1:])
         for fields in self.ENTRY.iter_unpack(self._tail):
             if fields[3] >= offset:
                 yield AbortedTransaction(*fields[1:])
 
-    def _written(self, file: File) -> int:
+    def _written(self, file: File, read: Reader) -> int:
         """How many bytes of the file are entries; learns it, and where they end, when an earlier life left them."""
         size = self.ENTRY.size
         if self._size is None:
             self._size = file.size() // size * size
         if self._last_offset is None and self._size and not self._tail:
-            self._last_offset = self.LAST_OFFSET.unpack(_exactly(file, self._size - size, self.LAST_OFFSET.size))[0]
+            self._last_offset = self.LAST_OFFSET.unpack(_exactly(read, self._size - size, self.LAST_OFFSET.size))[0]
         return self._size
 
     def check(self, base_offset: int) -> None:

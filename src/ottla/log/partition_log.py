@@ -7,10 +7,12 @@ Invariant: an append either is in the file whole, with producers and indexes tol
 
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
+from ottla.log.cached_reads import CachedReads, ColdLookUp, NotCached
 from ottla.log.files import StorageFailure
 from ottla.log.index import AbortedTransaction
 from ottla.log.producers import EndMarker, KeptBatch, Refusal
@@ -241,11 +243,18 @@ class PartitionLog(StoredLog):
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool) -> FileRange | ErrorCode | None:
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        upper_offset: int,
+        at_least_one: bool,
+        cached: CachedReads | None = None,
+    ) -> FileRange | ErrorCode | None:
         """The bytes from the batch that holds `offset`, within one segment and below the batch of `upper_offset`.
 
         At most `max_bytes`, which may cut the last batch; the first one comes whole when `at_least_one`, or not at all.
-        None when there is nothing (yet).
+        None when there is nothing (yet). With `cached` it raises ColdLookUp rather than wait for the disk.
         """
         if offset < self.start_offset or offset > self.end_offset:
             return ErrorCode.OFFSET_OUT_OF_RANGE
@@ -253,7 +262,7 @@ class PartitionLog(StoredLog):
             return None
         recent = self._recent_offsets
         if not recent or offset < recent[0]:
-            return self._read_indexed(offset, max_bytes, upper_offset, at_least_one)
+            return self._read_indexed(offset, max_bytes, upper_offset, at_least_one, cached)
         positions = self._recent_positions
         slot = bisect_right(recent, offset)
         segment = self._active
@@ -272,24 +281,24 @@ class PartitionLog(StoredLog):
         return _new(FileRange, (segment.file, position, length)) if length else None
 
     def _read_indexed(
-        self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
+        self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool, cached: CachedReads | None
     ) -> FileRange | ErrorCode | None:
         segments = self._run.items
         slot = self._run.slot(offset)
         segment = segments[slot]
         try:
-            located = segment.locate(offset)
+            located = segment.locate(offset, cached)
             # Compaction may have left nothing at or above the offset in its own segment.
             while located is None:
                 slot += 1
                 if slot == len(segments):
                     return None
                 segment = segments[slot]
-                located = segment.locate(offset)
+                located = segment.locate(offset, cached)
             position, first, _ = located
             end = segment.size
             if upper_offset < (self._run.following(slot) or self.end_offset):
-                bound = segment.locate(upper_offset)
+                bound = segment.locate(upper_offset, cached)
                 if bound is not None:
                     end = bound.position
             if first > max_bytes:
@@ -300,30 +309,55 @@ class PartitionLog(StoredLog):
             return FileRange(segment.file, position, length) if length > 0 else None
         except CorruptBatch:
             return ErrorCode.CORRUPT_MESSAGE
+        except NotCached:
+            raise self._cold(segment, lambda twin: (twin.locate(offset), twin.locate(upper_offset))) from None
         except OSError as error:
             raise StorageFailure.of(segment.path, error) from error
 
-    def aborted_transactions(self, from_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+    def _cold(self, segment: Segment, look_up: Callable[[Segment], object]) -> ColdLookUp:
+        """What a thread has to do: the same look-up, on a segment of its own over the same files."""
+        disk, settings = self._world.disk, self._settings
+        directory, base_offset, suffix = segment.directory, segment.base_offset, segment.suffix
+
+        def warm() -> None:
+            # Renamed or cut meanwhile, or unreadable: the look-up that follows on the loop meets it, and tells.
+            with suppress(OSError, StorageFailure, CorruptBatch):
+                look_up(Segment.load(disk, directory, base_offset, settings, suffix))
+
+        return ColdLookUp(warm)
+
+    def aborted_transactions(
+        self, from_offset: int, upper_offset: int, cached: CachedReads | None = None
+    ) -> list[AbortedTransaction]:
         """Those whose records may lie in [from_offset, upper_offset), for readers that skip them, as they began."""
         found: list[AbortedTransaction] = []
         for segment in self._run.items[self._run.slot(from_offset) :]:
-            some, complete = segment.transaction_index.overlapping(from_offset, upper_offset)
+            try:
+                some, complete = segment.transaction_index.overlapping(from_offset, upper_offset, cached)
+            except NotCached:
+                raise self._cold(
+                    segment, lambda twin: twin.transaction_index.overlapping(from_offset, upper_offset)
+                ) from None
             found += some
             if complete:
                 break
         found.sort(key=_first_offset)
         return found
 
-    def upper_bound(self, offset: int, answer: FileRange) -> int:
+    def upper_bound(self, offset: int, answer: FileRange, cached: CachedReads | None = None) -> int:
         """An offset beyond every record in what a read at `offset` answered; not always the lowest such.
 
         It keeps a reader far behind from being told of all transactions up to the end of the log.
         """
         run = self._run
+        end = answer.position + answer.length
         for slot in range(run.slot(offset), len(run.items)):
             segment = run.items[slot]
             if segment.has_open(answer.file):
-                beyond = segment.index.offset_beyond(answer.position + answer.length)
+                try:
+                    beyond = segment.index.offset_beyond(end, cached)
+                except NotCached:
+                    raise self._cold(segment, lambda twin: twin.index.offset_beyond(end)) from None
                 following = run.following(slot)
                 return beyond or (self.end_offset if following is None else following)
         return self.end_offset

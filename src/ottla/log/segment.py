@@ -13,6 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from ottla.base.ports import ByteView, Disk, File
+from ottla.log.cached_reads import CachedReads
 from ottla.log.files import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -299,11 +300,15 @@ class Segment:
             timestamp = self._first_timestamp = header.max_timestamp
         return timestamp
 
-    def locate(self, offset: int) -> Located | None:
-        """The first batch that reaches `offset` or lies beyond it; None when there is none here."""
-        position, following = self.index.bracket(offset)
+    def locate(self, offset: int, cached: CachedReads | None = None) -> Located | None:
+        """The first batch that reaches `offset` or lies beyond it; None when there is none here.
+
+        With `cached` it raises NotCached rather than wait for the disk.
+        """
+        position, following = self.index.bracket(offset, cached)
         end = self.size
-        read_at = (self._file or self.file).read_at
+        file = self._file or self.file
+        read_at = file.read_at if cached is None else cached.reader(file)
         unpack = _SPAN.unpack_from
         if following is not None and following - position > _SEARCH_BYTES:
             # Large batches have an entry each: most likely the next one's batch is it.

@@ -12,6 +12,7 @@ from collections import deque
 from enum import Enum
 from typing import Any, TypeAlias
 
+from ottla.log.cached_reads import CachedReads
 from ottla.log.segment import FileRange
 
 Part: TypeAlias = bytes | bytearray | memoryview | FileRange
@@ -44,25 +45,8 @@ class RangeGone(OSError):
     """The file ended before the range did: it was cut or removed after the reply was made."""
 
 
-class PageCache:
-    """Tells whether reading would wait for the disk, where the system can tell."""
-
-    def __init__(self) -> None:
-        self.known = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")
-        self._byte = bytearray(1)
-
-    def holds(self, descriptor: int, position: int) -> bool:
-        if not self.known:
-            return True
-        try:
-            os.preadv(descriptor, [self._byte], position, os.RWF_NOWAIT)
-        except BlockingIOError:
-            return False
-        except OSError as problem:
-            if problem.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
-                raise
-            self.known = False
-        return True
+class PageCache(CachedReads):
+    """Tells whether sending would wait for the disk."""
 
     def holds_range(self, part: FileRange) -> bool:
         """Its first and last page, of at most one window: the kernel reads ahead what lies between."""
