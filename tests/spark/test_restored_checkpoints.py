@@ -1,16 +1,18 @@
-"""The exactly-once sink at the edges, without Spark: checkpoints from backups, commits that fail, dead runs."""
+"""The exactly-once sink at the edges: checkpoints from backups, commits that fail, dead runs; one story with Spark."""
 
 from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import ottla.blocking
 from ottla.admin import NewTopic
@@ -20,15 +22,22 @@ from ottla.spark import sink, transactions, writing
 from ottla.spark.errors import BadOption, CheckpointMismatch
 from ottla.spark.fingerprints import Fingerprint, Tally, combined
 from ottla.spark.journal import Decision, Fence, Journal, Part, Superseded
+from ottla.spark.pipelines.workers import patiently
 from ottla.spark.session import Session
 from ottla.spark.sink import BatchWriter, Task, TransactionLost, Written
 from ottla.spark.sink_options import parse_sink
 from ottla.spark.transactions import Identity
+from support.batches import Rec
 from support.brokers import Broker
 from support.processes import until
 from support.sink_runs import QUERY, Run, assert_committed, write
-from support.topics import create_topic, values_of
+from support.topics import create_topic, fill, values_of
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+SECONDS = 300
 Begin = Callable[..., Run]
 
 
@@ -399,3 +408,40 @@ def test_a_task_of_no_query_is_not_taken_for_one_of_some_query(monkeypatch: pyte
     monkeypatch.setattr(sink, "TaskContext", Nameless)
     with pytest.raises(AssertionError, match="which query"):
         sink._this_task()
+
+
+# --- with Spark -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore")  # PySpark leaves sockets to the collector
+@pytest.mark.timeout(900)
+def test_a_query_with_a_checkpoint_from_a_backup_ends_with_a_sentence(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    create_topic(broker, "backup-in", 1)
+    create_topic(broker, "backup-out", 1)
+    servers = f"{broker.host}:{broker.port}"
+    checkpoint, backup = tmp_path / "checkpoint", tmp_path / "backup"
+
+    def begin(**given: str) -> StreamingQuery:
+        source = {"kafka.bootstrap.servers": servers, "subscribe": "backup-in", "startingOffsets": "earliest"}
+        rows = spark.readStream.format("ottla").options(**source).load().select("value")
+        target = {"kafka.bootstrap.servers": servers, "topic": "backup-out", "checkpointLocation": str(checkpoint)}
+        return rows.writeStream.format("ottla").options(**(target | given)).trigger(availableNow=True).start()
+
+    def put(*values: bytes) -> None:
+        fill(broker, "backup-in", [Rec(value) for value in values])
+
+    put(b"1", b"2")
+    assert patiently(lambda: begin().awaitTermination(SECONDS))
+    shutil.copytree(checkpoint, backup)
+    put(b"3", b"4")
+    assert patiently(lambda: begin(checkpointLocation=f"file://{checkpoint}/").awaitTermination(SECONDS))
+    put(b"5")
+    shutil.rmtree(checkpoint)
+    shutil.copytree(backup, checkpoint)
+    with pytest.raises(StreamingQueryException, match="batch 1 is in the topic, and now reads other offsets"):
+        patiently(lambda: begin().awaitTermination(SECONDS))
+    assert_committed(broker, "backup-out", ["1", "2", "3", "4"])
+    assert patiently(lambda: begin(sinkId="after the backup").awaitTermination(SECONDS))
+    assert_committed(broker, "backup-out", ["1", "2", "3", "3", "4", "4", "5"])

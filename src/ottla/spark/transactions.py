@@ -6,7 +6,6 @@ which it was begun; ending one again is harmless; what is `LOST` was not committ
 """
 
 import asyncio
-import re
 from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple, TypeVar
@@ -113,8 +112,8 @@ async def init_idempotent(cluster: Cluster, deadline: float) -> tuple[int, int]:
 
 
 async def find_open(cluster: Cluster, prefix: str, deadline: float) -> list[str]:
-    """The transactional ids that begin like this under which a transaction is open, of all coordinators."""
-    pattern = f"{re.escape(prefix)}.*"
+    """The ids that begin with these letters and digits and have a transaction open, of all coordinators."""
+    pattern = f"{prefix}.*"
 
     async def ask_one(node: int) -> list[str]:
         connection = await cluster.connection(node, deadline)
