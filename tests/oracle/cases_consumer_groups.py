@@ -87,6 +87,28 @@ def empty(side: Side) -> None:
     beat(side, member_epoch=-1)
 
 
+def by_pattern(side: Side) -> None:
+    """A group of m1, whose pattern is resolved."""
+    topic(side)
+    joins(side, subscribed_topic_names=None, subscribed_topic_regex=f"{side.name('t')}.*")
+    until(lambda: _epoch(side) == 2, "the pattern is resolved")
+
+
+def _epoch(side: Side) -> int:
+    (group,) = side.ask("consumer_group_describe", 1, group_ids=[side.name("g")])["groups"]
+    return int(group["group_epoch"])
+
+
+def _pattern(name: str, given: Given, pattern: str = "", **more: Any) -> Case:
+    """A heartbeat with a pattern, in the version that has patterns."""
+
+    def fields(side: Side) -> dict[str, Any]:
+        regex = f"{side.name('t')}{pattern}" if pattern else None
+        return beat_fields(side, **{"subscribed_topic_regex": regex, **more})
+
+    return Case(name, "consumer_group_heartbeat", fields, given=given, versions=[1])
+
+
 DESCRIBED = Step(
     "consumer_group_describe", 1, lambda s: {"group_ids": [s.name("g")], "include_authorized_operations": True}
 )
@@ -130,6 +152,13 @@ JOINING = (
     _joining("join a consumer group in a blank rack", rack_id=" "),
     _joining("join a consumer group for a topic named twice", topics=("t", "t")),
     _joining("join a consumer group by a pattern that is none", topics=None, subscribed_topic_regex="["),
+)
+
+PATTERNS = (
+    _pattern("join a consumer group by a pattern", topic, ".*", **JOIN),
+    _pattern("join a consumer group by a pattern without topics", topic, "-nothing.*", **JOIN),
+    _pattern("a heartbeat after joining by a pattern", by_pattern),
+    _pattern("join a consumer group by a pattern of another", by_pattern, ".*", member_id="m2", **JOIN),
 )
 
 BEATING = (
@@ -248,4 +277,4 @@ ASKING = (
          lambda s: {"group_id": s.name("g"), "member_id": "m1"}, given=one, versions=range(3)),
 )  # fmt: skip
 
-CASES = (*JOINING, *BEATING, *LEAVING, *ASKING)
+CASES = (*JOINING, *PATTERNS, *BEATING, *LEAVING, *ASKING)

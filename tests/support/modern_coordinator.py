@@ -25,6 +25,12 @@ class Topics:
         self.version = 1
         self.counts = counts
         self.settings: dict[str, str] = {}
+        self._anew: dict[str, bytes] = {}
+
+    def make_again(self, name: str) -> None:
+        """Deleted and created: the same name under another id."""
+        self._anew[name] = b"again" + topic_id(name)[:11]
+        self.version += 1
 
     def grow(self, **counts: int) -> None:
         self.counts |= counts
@@ -35,10 +41,12 @@ class Topics:
         self.version += 1
 
     def topic(self, name: str) -> Topic | None:
-        return Topic(name, topic_id(name), self.counts[name]) if name in self.counts else None
+        if name not in self.counts:
+            return None
+        return Topic(name, self._anew.get(name) or topic_id(name), self.counts[name])
 
     def topic_by_id(self, found: bytes) -> Topic | None:
-        return self.topic(found.rstrip(b"\0").decode())
+        return next((topic for name in self.counts if (topic := self.topic(name)) and topic.topic_id == found), None)
 
     def matching(self, pattern: str) -> frozenset[str]:
         return matching(pattern, self.counts)

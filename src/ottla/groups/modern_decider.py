@@ -144,7 +144,9 @@ def _join_after_downgrade(
     draft.apply(SubscriptionFact(draft.group_id, last.member_id, modern_migration.as_classic(last, request)))
     rebalance = _as_classic(step, modern_migration.downgraded(draft, (), step.cluster, step.now))
     others = [member for member in draft.members.values() if member.member_id != last.member_id]
-    if draft.epoch > draft.target_epoch or not all(member.reconciled_to(draft.target_epoch) for member in others):
+    other_topics = Step(draft, step.cluster, step.limits, step.now).digest() != draft.digest
+    settled = draft.epoch == draft.target_epoch and all(each.reconciled_to(draft.target_epoch) for each in others)
+    if other_topics or not settled:
         # Not everybody has what they should: everybody shares the work anew.
         rebalance.left()
     return rebalance.decision(rebalance.join(request, caller, identity))

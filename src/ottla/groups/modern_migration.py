@@ -152,7 +152,13 @@ def can_replace_last(group: ConsumerGroup, member_id: str, request: JoinGroupReq
 def as_classic(member: Member, request: JoinGroupRequest) -> Subscription:
     """The member with what it joins with now."""
     protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
-    return member.subscription._replace(classic=ClassicSide(request.session_timeout_ms, protocols))
+    side = ClassicSide(request.session_timeout_ms, protocols)
+    try:
+        topics = frozenset(read_subscription(protocols[0][1]).topics)
+    except BadFormat:
+        # In a classic group it is the members' own business.
+        return member.subscription._replace(classic=side)
+    return member.subscription._replace(classic=side, topics=topics, pattern="")
 
 
 def downgraded(group: ConsumerGroup, leaving: Collection[str], cluster: Cluster, now: Now) -> ClassicGroup:

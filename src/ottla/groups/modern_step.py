@@ -82,46 +82,59 @@ class Step:
         """The member wants this now: let the group follow, and the member take its next step."""
         group_id, member_id = self.group.group_id, member.member_id
         known = self.group.members.get(member_id)
-        bump = False
+        bump = other_pattern = False
+        unresolved = ""
         if known is None or known.subscription != subscription:
             before = Subscription() if known is None else known.subscription
-            self._check_pattern(subscription.pattern)
+            other_pattern = before.pattern != subscription.pattern
+            if other_pattern and subscription.pattern not in self.group.patterns:
+                unresolved = subscription.pattern
+            found = self._matching(unresolved)
             self.add(SubscriptionFact(group_id, member_id, subscription))
-            bump = before.topics != subscription.topics or before.pattern != subscription.pattern
+            bump = before.topics != subscription.topics or (other_pattern and not unresolved)
             if before.pattern and not self.group.users_of(before.pattern):
                 self.add(PatternFact(group_id, before.pattern, None))
         if bump or self.seen_version != self.cluster.version:
-            self._look_at_topics(bump)
+            self._look_at_topics(bump, unresolved)
         self._assign()
-        return self._reconcile(member_id, reported, bump)
+        member = self._reconcile(member_id, reported, bump or other_pattern)
+        if unresolved:
+            # As in Kafka, where it takes a while: what a new pattern stands for counts from the next heartbeat on.
+            self._resolve(unresolved, found)
+        return member
 
-    def _check_pattern(self, pattern: str) -> None:
-        if not pattern or pattern in self.group.patterns:
-            return
+    def _matching(self, pattern: str) -> frozenset[str]:
+        """The topics that a new pattern stands for."""
         try:
-            self.cluster.matching(pattern)
+            return self.cluster.matching(pattern) if pattern else frozenset()
         except BadPattern as problem:
             raise Refused(
                 ErrorCode.INVALID_REGULAR_EXPRESSION,
                 f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {problem}.",
             ) from None
 
-    def _look_at_topics(self, bump: bool) -> None:
+    def _resolve(self, pattern: str, topics: frozenset[str]) -> None:
+        resolved = Resolved(topics, self.cluster.version, self.now.wall_ms)
+        self.add(PatternFact(self.group.group_id, pattern, resolved))
+        if topics:
+            self.add(EpochFact(self.group.group_id, self.group.epoch + 1, self.digest()))
+
+    def _look_at_topics(self, bump: bool, unresolved: str = "") -> None:
         """A new epoch begins when the topics that members ask for are others than before."""
         group = self.group
-        for pattern in sorted({member.subscription.pattern for member in group.members.values()} - {""}):
+        for pattern in sorted({member.subscription.pattern for member in group.members.values()} - {"", unresolved}):
             topics = self.cluster.matching(pattern)
             known = group.patterns.get(pattern)
             if known is None or known.topics != topics:
                 bump = True
                 resolved = Resolved(topics, self.cluster.version, self.now.wall_ms)
                 self.add(PatternFact(group.group_id, pattern, resolved))
-        digest = self._digest()
+        digest = self.digest()
         if bump or digest != self.group.digest:
             self.add(EpochFact(group.group_id, self.group.epoch + 1, digest))
         self.seen_version = self.cluster.version
 
-    def _digest(self) -> int:
+    def digest(self) -> int:
         """Of what assignments depend on: another value means another epoch. Kafka's numbers differ, with its hash."""
         digest = blake2b(digest_size=8)
         found = False
@@ -222,7 +235,7 @@ class Step:
         for pattern in tuple(self.group.patterns):
             if not self.group.users_of(pattern):
                 self.add(PatternFact(self.group.group_id, pattern, None))
-        self.add(EpochFact(self.group.group_id, self.group.epoch + 1, self._digest()))
+        self.add(EpochFact(self.group.group_id, self.group.epoch + 1, self.digest()))
 
     def _forget(self, member_id: str) -> None:
         group_id = self.group.group_id

@@ -133,6 +133,17 @@ def test_a_report_without_an_answer_is_repeated_in_full() -> None:
     assert bench.held(request) == {T: [0, 1]}
 
 
+def test_what_a_new_pattern_stands_for_is_asked_soon_and_once() -> None:
+    bench = Bench()
+    bench.member.subscribe(frozenset(), bench.now, "t.*")
+    bench.beat(1, {})
+    due = bench.member.due(bench.now)
+    assert bench.now < due < bench.now + 1
+    bench.now = due
+    bench.beat(1)
+    assert bench.member.due(bench.now) == bench.now + 5
+
+
 def test_a_new_subscription_is_told_at_once_and_a_pattern_can_be_taken_back() -> None:
     bench = Bench()
     bench.settle()

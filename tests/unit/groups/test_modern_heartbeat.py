@@ -207,12 +207,44 @@ def test_other_topics_begin_no_epoch() -> None:
 
 def test_a_pattern_stands_for_the_topics_it_matches_now() -> None:
     coordinator = ModernCoordinator(quick(), log1=1, log2=1, other=1)
-    assert assigned(coordinator.beat("a", pattern="log[0-9]+")) == {"log1": [0], "log2": [0]}
+    coordinator.beat("a", pattern="log[0-9]+")
+    assert assigned(coordinator.beat("a", 1)) == {"log1": [0], "log2": [0]}
     assert coordinator.modern.subscribes_to("log1")
     coordinator.topics.grow(log3=1, logs=1)
     assert assigned(coordinator.beat("a", 2)) == {"log1": [0], "log2": [0], "log3": [0]}
     coordinator.beat("a", 3, pattern="", topics=["other"], owned={})
     assert coordinator.modern.patterns == {}
+
+
+def test_a_new_pattern_counts_from_the_next_heartbeat_on() -> None:
+    coordinator = ModernCoordinator(quick(), log1=1, log2=1, other=1)
+    joined = coordinator.beat("a", pattern="log[0-9]+")
+    assert (joined.member_epoch, assigned(joined)) == (1, {})
+    assert (coordinator.modern.epoch, coordinator.modern.target_epoch) == (2, 1)
+    then = coordinator.beat("a", 1)
+    assert (then.member_epoch, assigned(then)) == (2, {"log1": [0], "log2": [0]})
+
+
+def test_a_pattern_that_others_have_counts_at_once() -> None:
+    coordinator = ModernCoordinator(quick(), log1=1, log2=1, other=1)
+    coordinator.beat("a", pattern="log[0-9]+")
+    coordinator.beat("a", 1)
+    assert coordinator.beat("b", pattern="log[0-9]+").member_epoch == 3
+
+
+def test_names_beside_a_new_pattern_count_at_once() -> None:
+    coordinator = ModernCoordinator(quick(), log1=1, log2=1, other=1)
+    joined = coordinator.beat("a", pattern="log[0-9]+", topics=["other"])
+    assert (joined.member_epoch, assigned(joined)) == (2, {"other": [0]})
+    assert assigned(coordinator.beat("a", 2)) == {"log1": [0], "log2": [0], "other": [0]}
+
+
+def test_a_pattern_that_matches_nothing_begins_no_epoch() -> None:
+    coordinator = ModernCoordinator(quick(), other=1)
+    assert coordinator.beat("a", pattern="log[0-9]+").member_epoch == 1
+    assert coordinator.beat("a", 1).member_epoch == 1
+    coordinator.topics.grow(log1=1)
+    assert assigned(coordinator.beat("a", 1)) == {"log1": [0]}
 
 
 def test_a_bad_pattern_is_refused() -> None:
@@ -322,6 +354,7 @@ def test_offsets_of_a_topic_nobody_wants_expire() -> None:
 def test_the_next_coordinator_knows_the_group_as_it_was() -> None:
     coordinator = ModernCoordinator()
     coordinator.beat("a", instance="i", pattern="t.*")
+    coordinator.beat("a", 1, instance="i")
     coordinator.beat("b", assignor="range")
     coordinator.beat("a", 2, instance="i")
     before = coordinator.modern

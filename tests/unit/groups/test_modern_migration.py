@@ -121,6 +121,23 @@ def test_a_static_member_changes_protocol_in_its_place() -> None:
     assert read_assignment(synced.assignment) == {"t": [0, 1, 2, 3]}
 
 
+@pytest.mark.parametrize("change", ["made again", "grown", "another"])
+def test_a_static_member_that_changes_protocol_after_its_topic_did_shares_the_work_anew(change: str) -> None:
+    coordinator = ModernCoordinator(t=4, u=1)
+    coordinator.beat("new", instance="i")
+    coordinator.beat("new", -2, instance="i")
+    if change == "made again":
+        coordinator.topics.make_again("t")
+    elif change == "grown":
+        coordinator.topics.grow(t=6)
+    wanted = "u" if change == "another" else "t"
+    back = coordinator.join(metadata=subscription(wanted), instance="i", version=9).answer
+    # It leads, and has to say who gets what, which the group does not know.
+    assert (back.error_code, back.leader, back.skip_assignment) == (ErrorCode.NONE, back.member_id, False)
+    assert back.generation_id > 2
+    assert [member.member_id for member in back.members] == [back.member_id]
+
+
 @pytest.mark.parametrize(
     ("policy", "there", "back"),
     [

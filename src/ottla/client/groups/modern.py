@@ -29,6 +29,8 @@ from ottla.wire.schema import Root
 JOINING_EPOCH = 0
 LEAVING_EPOCH = -1
 LEAVING_FOR_NOW_EPOCH = -2
+RESOLVING_SECONDS = 0.1
+"""A coordinator finds out what a new pattern stands for after it has answered; so soon it is asked again."""
 """Of a static member: it will be back."""
 
 
@@ -205,6 +207,8 @@ class ModernMember(Member):
         self._member_id = answer.member_id or self._member_id
         self._epoch = answer.member_epoch
         self._beat_at = now + answer.heartbeat_interval_ms / 1000
+        if request.subscribed_topic_regex and not (answer.assignment and answer.assignment.topic_partitions):
+            self._beat_at = min(self._beat_at, now + RESOLVING_SECONDS)
         self._full = False
         if request.subscribed_topic_names is not None:
             self._told = frozenset(request.subscribed_topic_names), request.subscribed_topic_regex or None
