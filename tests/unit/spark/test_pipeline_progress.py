@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.spark.pipelines.dead_letters import Range, ranges
-from ottla.spark.pipelines.definition import Source, source_from
 from ottla.spark.pipelines.offset_log import BatchOffsets, UnknownForm, parse_batch
 from ottla.spark.pipelines.progress import Behind, behind, document, line_of
 from ottla.spark.pipelines.sentences import sentence_of
@@ -43,6 +41,14 @@ def test_progress_is_told_in_figures_that_people_ask_for() -> None:
     assert line_of(told) == said
 
 
+def test_what_only_a_checkpoint_needs_is_not_told() -> None:
+    end = {"": {"ids": {"t": "x"}, "begun": {"t": {"0": 1}}}, "t": {"0": 5}}
+    progress = {**PROGRESS, "sources": [{"endOffset": end, "latestOffset": {"t": {"0": 7}}, "startOffset": None}]}
+    assert behind(progress) == [Behind(TopicPartition("t", 0), 5, 2)]
+    told = document("p", "q", progress, None, 0)["sources"]
+    assert told == [{"start": None, "end": {"t": {"0": 5}}, "latest": {"t": {"0": 7}}}]
+
+
 def test_what_spark_does_not_tell_is_null() -> None:
     bare = {"batchId": 0, "sink": {"numOutputRows": -1}, "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}}
     told = document("p", "q", bare, None, 0)
@@ -57,24 +63,9 @@ def test_a_partition_that_the_query_has_not_seen_yet_counts_whole() -> None:
 def test_a_checkpoints_batch_is_read_and_another_form_refused() -> None:
     text = 'v1\n{"batchWatermarkMs":1700,"conf":{}}\n{"t": {"0": 5}}\n-\n'
     assert parse_batch(text) == BatchOffsets(1700, ({"t": {"0": 5}}, None))
+    assert parse_batch('v1\n{"batchWatermarkMs":0}\n17\n').ends == (None,), "a source of Spark's own"
     with pytest.raises(UnknownForm, match="v7"):
         parse_batch("v7\n{}")
-
-
-def source(name: str, **given: Any) -> Source:
-    problems: list[str] = []
-    made = source_from(name, given, problems)
-    assert not problems
-    return made
-
-
-def test_a_batch_took_what_lies_between_two_records_of_the_checkpoint() -> None:
-    orders, payments, all_of_them = source("o", topic="a"), source("p", topic="b"), source("x", pattern="a|b")
-    before = BatchOffsets(0, ({"a": {"0": 1}}, {"b": {"0": 4}}))
-    after = BatchOffsets(0, ({"a": {"0": 3, "1": 2}}, {"b": {"0": 4}}))
-    taken = {"a": {"0": 1, "1": -2}}, {"a": {"0": 3, "1": 2}}
-    assert ranges([orders, payments, all_of_them], before, after) == [Range(orders, *taken), Range(all_of_them, *taken)]
-    assert ranges([payments], before, after) == []
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ class BatchOffsets(NamedTuple):
     """Where a batch ended, source by source, and the watermark of the query while it ran."""
 
     watermark_ms: int
-    ends: tuple[dict[str, dict[str, int]] | None, ...]
+    ends: tuple[dict[str, Any] | None, ...]
 
 
 def parse_batch(text: str) -> BatchOffsets:
@@ -29,7 +29,8 @@ def parse_batch(text: str) -> BatchOffsets:
     lines = text.strip().splitlines()
     if len(lines) < 2 or lines[0].strip() != _VERSION:
         raise UnknownForm(f"the checkpoint's offsets have the form {lines[0] if lines else 'of nothing'!r}")
-    ends = tuple(None if line.strip() == "-" else json.loads(line) for line in lines[2:])
+    told = [None if line.strip() == "-" else json.loads(line) for line in lines[2:]]
+    ends = tuple(each if isinstance(each, dict) else None for each in told)  # a source of Spark's own may count rows
     return BatchOffsets(int(json.loads(lines[1])["batchWatermarkMs"]), ends)
 
 
@@ -50,6 +51,11 @@ class OffsetLog:
             self._batches = {key: each for key, each in self._batches.items() if key >= number - 2}
             self._batches[number] = parse_batch(text)
         return self._batches[number]
+
+    def query_id(self) -> str:
+        """What tells this query from others that had the same place; empty before its first start."""
+        text = self._text("metadata")
+        return "" if text is None else str(json.loads(text)["id"])
 
     def last_committed(self) -> int:
         """The newest batch that is done; -1 when there is none."""
