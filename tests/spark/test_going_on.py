@@ -11,6 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 import ottla.blocking
 from ottla.base.vocabulary import TopicPartition
+from ottla.client.errors import BrokerError
 from ottla.spark.errors import DataLoss
 from ottla.spark.options import parse_source
 from ottla.spark.positions import plain
@@ -18,7 +19,7 @@ from ottla.spark.stream_reader import StreamReader
 from support.batches import Rec
 from support.brokers import Broker
 from support.processes import until
-from support.topics import create_topic, delete_before, fill, grow, make_again
+from support.topics import create_topic, delete_before, delete_topic, fill, grow, make_again
 
 Checkpoint = dict[str, Any]
 
@@ -148,6 +149,28 @@ def test_a_topic_made_again_is_noticed_by_every_trigger_also_when_it_has_overtak
     if not once:
         put(broker, topic, b"more")
         assert values(allowed, end, step(allowed, end)) == [b"more"]
+
+
+@pytest.mark.parametrize("chosen", ["subscribe", "assign"])
+def test_a_topic_that_is_gone_is_waited_for_where_loss_is_allowed(broker: Broker, topic: str, chosen: str) -> None:
+    start = read_ten(broker, topic)
+    put(broker, topic, b"last")
+    given = {"assign": json.dumps({topic: [0]})} if chosen == "assign" else {"subscribe": topic}
+    servers = {"bootstrap.servers": f"{broker.host}:{broker.port}", "default.api.timeout.ms": "3000"}
+    strict = StreamReader(parse_source({**given, **servers}, streaming=True))
+    allowed = StreamReader(parse_source({**given, **servers, "failOnDataLoss": "false"}, streaming=True))
+    planned = step(allowed, start)
+    delete_topic(broker, topic)
+    with pytest.raises(BrokerError, match="there is no such topic"):
+        step(strict, start)
+    with pytest.raises(DataLoss, match=f"offsets 10 to 10 of {topic}-0 are gone: there is no such partition"):
+        values(strict, start, planned)
+    assert values(allowed, start, planned) == []
+    assert step(allowed, planned) == planned
+    create_topic(broker, topic, 1)
+    put(broker, topic, b"new")
+    end = step(allowed, planned)
+    assert values(allowed, planned, end) == [b"new"]
 
 
 def test_a_batch_planned_for_a_topic_is_not_read_from_another_of_its_name(broker: Broker, topic: str) -> None:

@@ -53,8 +53,8 @@ def delete_before(broker: Broker, name: str, offset: int) -> None:
     assert answer["topics"][0]["partitions"][0]["error_code"] == "none"
 
 
-def make_again(broker: Broker, name: str, partitions: int = 1) -> None:
-    """Delete a topic and create another one of its name."""
+def delete_topic(broker: Broker, name: str) -> None:
+    """Until the broker knows it no more."""
     with RawConnection(broker.host, broker.port) as connection:
         answer = connection.ask("delete_topics", 5, topic_names=[name], timeout=10_000)
         assert answer["responses"][0]["error_code"] == "none"
@@ -64,6 +64,11 @@ def make_again(broker: Broker, name: str, partitions: int = 1) -> None:
             return bool(told["topics"][0]["error_code"] == "unknown_topic_or_partition")
 
         until(gone, f"{name} is gone from {broker.name}")
+
+
+def make_again(broker: Broker, name: str, partitions: int = 1) -> None:
+    """Delete a topic and create another one of its name."""
+    delete_topic(broker, name)
     create_topic(broker, name, partitions)
 
 

@@ -11,7 +11,8 @@ from concurrent.futures import Future
 
 import pyarrow as pa
 
-from ottla.client.errors import ProtocolViolation
+from ottla.base.errors import ErrorCode
+from ottla.client.errors import BrokerError, ProtocolViolation
 from ottla.client.offsets import EARLIEST, LATEST, find_offsets, raise_errors
 from ottla.client.settings import CONSUMER
 from ottla.records.header import CorruptBatch
@@ -23,6 +24,7 @@ from ottla.spark.plan import Range
 from ottla.spark.session import Session, session_for
 
 _log = logging.getLogger(__name__)
+_NO_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def read_range(
@@ -41,7 +43,12 @@ def read_range(
             try:
                 fetched = pending.result()
             except Remade:
-                _judge(options, _remade(wanted, position))
+                _judge(options, _gone(wanted, position, "the topic was made again"))
+                break
+            except BrokerError as problem:
+                if problem.code not in _NO_TOPIC:
+                    raise
+                _judge(options, _gone(wanted, position, "there is no such partition any more"))
                 break
             except OutOfRange:
                 position = _after_loss(session, options, wanted, position)
@@ -113,8 +120,8 @@ def _never_came(wanted: Range, position: int, fetched: Fetched) -> str:
     )
 
 
-def _remade(wanted: Range, position: int) -> str:
-    return f"offsets {position} to {wanted.end - 1} of {wanted.partition} are gone: the topic was made again"
+def _gone(wanted: Range, position: int, why: str) -> str:
+    return f"offsets {position} to {wanted.end - 1} of {wanted.partition} are gone: {why}"
 
 
 def _judge(options: SourceOptions, what: str) -> None:

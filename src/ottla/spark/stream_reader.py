@@ -121,7 +121,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _there(self) -> _There:
         survey = self._surveyor()
-        partitions = survey.partitions()
+        partitions = survey.partitions(begun=True)
         ids = survey.topic_ids(partitions)
         return _There(survey.ends(partitions), ids)
 

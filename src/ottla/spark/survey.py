@@ -43,31 +43,35 @@ class Survey:
 
     # --- partitions ---------------------------------------------------------------------------------------------------
 
-    def partitions(self) -> list[TopicPartition]:
-        """What the options choose, as it is now."""
-        return self._session.run(self._partitions(self._options.topics))
+    def partitions(self, *, begun: bool = False) -> list[TopicPartition]:
+        """What the options choose, as it is now. A query that has `begun` may go on without topics that are gone, where
+        data loss is allowed."""
+        lenient = begun and not self._options.fail_on_data_loss
+        return self._session.run(self._partitions(self._options.topics, lenient))
 
-    async def _partitions(self, topics: Topics) -> list[TopicPartition]:
+    async def _partitions(self, topics: Topics, lenient: bool) -> list[TopicPartition]:
+        found = await self._find(topics, lenient)
         if topics.assigned:
-            for partition in topics.assigned:
-                self._session.cluster.forget(partition.topic)
-            return list(topics.assigned)
-        found = await self._find(topics)
+            known = {topic.name: len(topic.partitions) for topic in found}
+            return [each for each in topics.assigned if not lenient or each.partition < known.get(each.topic, 0)]
         return [TopicPartition(topic.name, part.number) for topic in found for part in topic.partitions]
 
-    async def _find(self, topics: Topics) -> list[Topic]:
+    async def _find(self, topics: Topics, lenient: bool) -> list[Topic]:
         cluster, deadline = self._session.cluster, self._session.deadline()
         if topics.pattern:
             return await cluster.retry(lambda: self._matching(re.compile(topics.pattern), deadline), deadline)
-        for name in topics.names:
+        found: list[Topic] = []
+        for name in topics.names or dict.fromkeys(partition.topic for partition in topics.assigned):
             cluster.forget(name)
-        try:
-            return [await cluster.topic(name, deadline) for name in topics.names]
-        except BrokerError as problem:
-            if problem.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise
-            said = "there is no such topic: create it, or correct what is subscribed to"
-            raise BrokerError(problem.code, problem.subject, said) from None
+            try:
+                found.append(await cluster.topic(name, deadline))
+            except BrokerError as problem:
+                if problem.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                if not lenient:
+                    said = "there is no such topic: create it, or correct what is subscribed to"
+                    raise BrokerError(problem.code, problem.subject, said) from None
+        return found
 
     async def _matching(self, pattern: re.Pattern[str], deadline: float) -> list[Topic]:
         """Topics by their names. One that the cluster cannot tell of at the moment is not one that is gone."""
