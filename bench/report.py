@@ -5,7 +5,7 @@ Owns: labels, targets, the shape of the table. Never knows: how a number came ab
 
 from typing import Any, NamedTuple
 
-from bench import clients, coordination, spark, testkit
+from bench import clients, coordination, hostile, spark, testkit
 
 
 class Row(NamedTuple):
@@ -121,6 +121,8 @@ def markdown(results: dict[str, Any]) -> str:
         parts.append("## Until the first answer\n\n" + testkit.table(results["testing"]))
     if "coordination" in results:
         parts.append("## Coordinated by the quorum or by ZooKeeper\n\n" + coordination.table(results["coordination"]))
+    if "hostile" in results:
+        parts.append("## Beside clients that mean harm\n\n" + hostile.table(results["hostile"]))
     return "\n\n".join(parts) + "\n"
 
 

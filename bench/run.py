@@ -1,7 +1,7 @@
 """`python -m bench.run`: ottla and Apache Kafka side by side on this machine.
 
 --only start,load,…                 the parts to run (all): start, load, groups, transactions, cluster,
-                                    restart, scaling, clients, spark, testing, coordination
+                                    restart, scaling, clients, spark, testing, coordination, hostile
 --starts N                          how many starts of each broker the medians are taken over (3)
 --gigabytes N                       how much data the restart and scaling parts write (5)
 --keep                              write the results to bench/results (printed only, otherwise)
@@ -22,6 +22,7 @@ from bench import (
     cluster,
     coordination,
     groups,
+    hostile,
     load,
     report,
     restart,
@@ -35,7 +36,7 @@ from bench import (
 from bench.brokers import HERE, libraries
 
 OF_BROKERS = ("start", "load", "groups", "transactions", "cluster", "restart", "scaling")
-PARTS = (*OF_BROKERS, "clients", "spark", "testing", "coordination")
+PARTS = (*OF_BROKERS, "clients", "spark", "testing", "coordination", "hostile")
 RESULTS = HERE / "results"
 
 
@@ -81,6 +82,8 @@ def main() -> None:
         results["testing"] = testkit.measure(max(chosen.starts, 5))
     if "coordination" in parts:
         results["coordination"] = coordination.measure(chosen.starts)
+    if "hostile" in parts:
+        results["hostile"] = hostile.measure(chosen.starts)
     text = page(results)
     print("\n" + text)
     if chosen.keep:

@@ -44,11 +44,26 @@ def frame(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes
 
 
 def one_record_batch(value: bytes) -> bytes:
-    """A batch of one record without key, headers or compression; the value must be short."""
-    record = b"\x00\x00\x00\x01" + bytes([len(value) * 2]) + value + b"\x00"
-    assert len(value) < 48, "lengths are written as one-byte varints"
+    """A batch of one record without key, headers or compression."""
+    record = b"\x00\x00\x00\x01" + varint(len(value)) + value + b"\x00"
+    return batch_of(varint(len(record)) + record)
+
+
+def varint(value: int) -> bytes:
+    """A number that is not negative, as records have it."""
+    value *= 2
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def batch_of(payload: bytes) -> bytes:
+    """A batch that claims to hold one record, whatever its payload is."""
     now_ms = time.time_ns() // 1_000_000
-    body = struct.pack(">hiqqqhii", 0, 0, now_ms, now_ms, -1, -1, -1, 1) + bytes([len(record) * 2]) + record
+    body = struct.pack(">hiqqqhii", 0, 0, now_ms, now_ms, -1, -1, -1, 1) + payload
     return struct.pack(">qiibI", 0, len(body) + 9, -1, 2, crc32c.crc32c(body)) + body
 
 
