@@ -190,6 +190,7 @@ class Controller:
             self._abort_transaction()
         if not self.image.features:
             self.carry_out(self._first_facts, "a new cluster begins")
+        self.carry_out(eligible.outdated, "replicas are eligible no longer")
         self._chores.start()
         for began in self._when_leading:
             began()

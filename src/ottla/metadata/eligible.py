@@ -25,14 +25,22 @@ def after_settings(facts: Sequence[Fact], place: Place) -> list[Fact]:
     if not any(isinstance(fact, ConfigRecord) and fact.name == MIN_IN_SYNC for fact in facts):
         return []
     image = place.after(facts).image
-    after = Place(image, place.values.with_dynamic(place.values.dynamic, image.config(ResourceType.BROKER, "")))
-    cleared: list[Fact] = []
-    for found in find(place.image, lambda partition: bool(partition.eligible) and partition.leader != NO_LEADER):
-        least = rules_of(found.topic, after).least_in_sync
-        enough = len(found.partition.in_sync) >= min(least, len(found.partition.replicas))
-        if enough and least < rules_of(found.topic, place).least_in_sync:
-            cleared.append(_changed(found.topic.topic_id, found.number))
-    return cleared
+    return outdated(
+        Place(image, place.values.with_dynamic(place.values.dynamic, image.config(ResourceType.BROKER, "")))
+    )
+
+
+def outdated(place: Place) -> list[Fact]:
+    """Where a leader has enough in sync to acknowledge without those who were eligible below that number.
+
+    A decision leaves nothing so, but settings may also have been changed where a controller only reads them.
+    """
+    return [
+        _changed(found.topic.topic_id, found.number)
+        for found in find(place.image, lambda partition: bool(partition.eligible) and partition.leader != NO_LEADER)
+        if len(found.partition.in_sync)
+        >= min(rules_of(found.topic, place).least_in_sync, len(found.partition.replicas))
+    ]
 
 
 def after_level(level: int, image: ClusterImage, values: BrokerValues) -> list[Fact]:

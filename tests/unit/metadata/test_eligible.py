@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.base.settings.values import BrokerValues
-from ottla.metadata import brokers, configs, features, in_sync, partitions
+from ottla.metadata import brokers, configs, eligible, features, in_sync, partitions
 from ottla.metadata.decision import Place
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import NO_LEADER, ClusterImage, PartitionImage, ResourceType
@@ -183,6 +183,14 @@ def test_a_topics_own_number_is_not_touched_by_that_of_the_cluster() -> None:
     story.of_topic(2)
     story.of_cluster(1)
     assert 2 in story.partition.eligible
+
+
+def test_a_number_lowered_where_a_controller_only_reads_it_is_noticed_when_it_begins() -> None:
+    story = one_left()
+    assert eligible.outdated(story.place()) == []
+    story.image = applied([ConfigRecord(ResourceType.TOPIC, TOPIC, MIN_IN_SYNC, "1")], story.image)
+    story.image = applied(eligible.outdated(story.place()), story.image)
+    assert story.partition.eligible == ()
 
 
 def test_who_was_eligible_before_the_feature_was_off_is_not_so_when_it_is_on_again() -> None:
