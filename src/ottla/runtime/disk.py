@@ -90,10 +90,15 @@ class RealDisk:
     """The machine's own file system."""
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> RealFile:
+        return RealFile(path, self.descriptor(path, create=create, read_only=read_only))
+
+    @staticmethod
+    def descriptor(path: str, *, create: bool, read_only: bool) -> int:
+        """For one file object only, which closes it when nobody holds that any more."""
         flags = os.O_RDONLY if read_only else os.O_RDWR | os.O_APPEND
         if create:
             flags |= os.O_CREAT
-        return RealFile(path, os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o644))
+        return os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o644)
 
     def list(self, directory: str) -> list[str]:
         return sorted(os.listdir(directory))

@@ -38,8 +38,7 @@ class OwnedDisk(RealDisk):
         self._open: WeakSet[OwnedFile] = WeakSet()
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> OwnedFile:
-        opened = super().open(path, create=create, read_only=read_only)
-        owned = OwnedFile(opened.path, opened.fileno())
+        owned = OwnedFile(path, self.descriptor(path, create=create, read_only=read_only))
         self._open.add(owned)
         return owned
 
