@@ -124,6 +124,9 @@ class Endings:
             ending = self._queue[0]
             while ending.left:
                 self._tell(ending, ending.left.pop())
+                if self._stopped:
+                    # The disk that did not take the marker also held the coordinator's own log.
+                    return
                 if ending.left and clock.monotonic() >= until:
                     self._handle = self._broker.loop.call_soon(self._work)
                     return

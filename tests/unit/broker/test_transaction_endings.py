@@ -60,6 +60,8 @@ class Story:
         self.told: list[TopicPartition] = []
         self.completed: Counter[str] = Counter()
         self.stored = True
+        self.breaks = False
+        """Whether the disk fails, and takes the coordinator's own log with it."""
         self._log = Workbench(path, LogSettings()).load()
         self.clock = self.loop = self
         self.endings = Endings(self, self, self.complete)
@@ -94,6 +96,9 @@ class Story:
         assert marker == MARKER
         self.seconds += self.cost
         self.told.append(name)
+        if self.breaks:
+            self.endings.stop()
+            return ErrorCode.KAFKA_STORAGE_ERROR
         answers = self.answers.get(name)
         error = answers.pop(0) if answers else ErrorCode.NONE
         return Partition(name, bytes(16), 0, self._log) if error == ErrorCode.NONE else error
@@ -264,4 +269,12 @@ def test_after_the_stop_nothing_happens(story: Story) -> None:
     story.end("c", 3)
     assert len(story.told) == told
     assert story.sent == []
+    assert story.completed == {}
+
+
+def test_a_disk_that_fails_under_the_marker_and_the_coordinator_ends_the_work(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.breaks = True
+    story.end("t", 0, 1)
+    assert story.told == [at(1)], "who coordinates next begins again"
     assert story.completed == {}
