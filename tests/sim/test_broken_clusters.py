@@ -1,7 +1,7 @@
-"""Whole clusters whose code was broken on purpose, in the five ways that matter most, are found out.
+"""Whole clusters whose code was broken on purpose, in the ways that matter most, are found out.
 
-Each break is looked for in the universes of `test_cluster.py` where faults lie in wait, one after the other until one
-notices; a process of its own fixes the order of sets, so that it is always the same one.
+Each break is looked for in the universes of `test_cluster.py` that are likely to notice, one after the other until one
+does; a process of its own fixes the order of sets, so that it is always the same one.
 """
 
 import os

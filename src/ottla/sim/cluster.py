@@ -79,6 +79,15 @@ class SimNode:
         self.disk = self._new_disk()
         self.format(self._cluster.id)
 
+    def replace_data(self) -> None:
+        """While nothing runs here, somebody puts new disks in the place of those that hold data, and leaves the one
+        with the metadata."""
+        assert self.loop is None
+        self._scheduler.trace.tell(f"{self.name} has new disks")
+        for directory in self.values.listing("log.dirs"):
+            self.disk.lose(directory)
+        format_directories(self.world, self.values, Wishes(self._cluster.id, ignore_formatted=True))
+
     def format(self, cluster_id: str) -> None:
         format_directories(self.world, self.values, Wishes(cluster_id))
 

@@ -2,9 +2,11 @@
 
 Owns: which faults happen when, and how long each lasts. Some universes know ambushes, which chance alone would hardly
 ever find: a leader dies just when its followers lack what it wrote, or when a replica is back that missed what was
-acknowledged; a node that is alone loses power again and again. Never knows: what clients do. Invariants: power is cut
-only where the cluster promises to survive it (everything flushed before it is acknowledged, or one machine at a time,
-the others being in sync); processes are killed at any time; after `heal` nothing is broken any more and everybody runs.
+acknowledged; a node that is alone loses power again and again. In some, brokers have several directories: one fails, or
+a broker comes back without a partition's folder, or with new disks. Never knows: what clients do. Invariants: power is
+cut only where the cluster promises to survive it (everything flushed before it is acknowledged, or one machine at a
+time, the others being in sync), and data is lost on one machine at a time, the others being in sync; a voter keeps its
+metadata; processes are killed at any time; after `heal` nothing is broken any more and everybody runs.
 """
 
 import errno
@@ -13,6 +15,7 @@ from enum import Enum
 from functools import partial
 from random import Random
 
+from ottla.log.data_directory import parse_name
 from ottla.metadata.image import PartitionImage
 from ottla.sim.cluster import SimCluster, SimNode
 
@@ -33,7 +36,14 @@ class Faults:
     """One fault after the other, until healed."""
 
     def __init__(
-        self, cluster: SimCluster, random: Random, power: Power, clients: list[str], *, ambushes: bool = False
+        self,
+        cluster: SimCluster,
+        random: Random,
+        power: Power,
+        clients: list[str],
+        *,
+        ambushes: bool = False,
+        disks: bool = False,
     ) -> None:
         self._cluster = cluster
         self._scheduler = cluster.scheduler
@@ -58,6 +68,10 @@ class Faults:
         ]
         if power is not Power.NEVER:
             every += [self._cut_power, self._cut_power]
+        if disks:
+            every.append(self._fail_directory)
+            if sum("broker" in node.roles for node in cluster.nodes) > 1:
+                every += [self._lose_disks, self._lose_folder, self._fall_one_by_one]
         # Some universes know few faults and those often: that finds what a mixture of all hides.
         self._kinds = random.sample(every, random.randint(2, len(every)))
         self._pause_seconds = random.uniform(0.5, 4.0)
@@ -86,6 +100,7 @@ class Faults:
             node.disk.fault = None
             node.sync_seconds = (0.0001, 0.002)
             node.resume()
+            self._bring_back(node)
             if not node.alive:
                 node.boot()
 
@@ -308,3 +323,81 @@ class Faults:
             node.disk.fault = None
 
         self._scheduler.after(self._duration(), clear)
+
+    def _fail_directory(self) -> None:
+        """One of a broker's directories fails at whatever is done there; repaired, it needs another start."""
+        node = self._random.choice([node for node in self._cluster.nodes if "broker" in node.roles])
+        bad = self._random.choice(node.values.listing("log.dirs"))
+        self._scheduler.trace.tell(f"{node.name} has a broken directory: {bad}")
+
+        def fault(operation: str, path: str) -> int:
+            return errno.EIO if f"{path}/".startswith(f"{bad}/") else 0
+
+        def repair() -> None:
+            if not self._healed and node.disk.fault is fault:
+                self._scheduler.trace.tell(f"{node.name} has {bad} repaired")
+                node.disk.fault = None
+                self._bring_back(node)
+
+        node.disk.fault = fault
+        self._scheduler.after(self._duration(), repair)
+
+    def _bring_back(self, node: SimNode) -> None:
+        """A directory that went offline comes back with the next process."""
+        if node.alive and not node.paused and node.assembly is not None:
+            store = node.assembly.store
+            if len(store.live) < len(store.directories):
+                node.kill()
+                node.boot()
+
+    def _bereft(self) -> SimNode | None:
+        """A broker that is dead and may have lost what it had, for every other replica has all of it."""
+        brokers = [node for node in self._cluster.nodes if "broker" in node.roles]
+        if not self.everything_in_sync() or any(node.disk.fault is not None for node in brokers):
+            return None
+        node = self._random.choice(brokers)
+        node.kill()
+        self._boot_later(node)
+        return node
+
+    def _lose_disks(self) -> None:
+        node = self._bereft()
+        if node is not None:
+            node.replace_data()
+
+    def _lose_folder(self) -> None:
+        node = self._bereft()
+        if node is not None:
+            self._take_folder(node)
+
+    def _fall_one_by_one(self) -> None:
+        """All brokers die, one after the other; one of them is back first, and without a partition's folder."""
+        brokers = [node for node in self._cluster.nodes if "broker" in node.roles]
+        if not self.everything_in_sync() or any(node.disk.fault is not None for node in brokers):
+            return
+        falling = self._random.sample(brokers, len(brokers))
+        seconds = 0.0
+        for place, node in enumerate(falling):
+            seconds += self._random.uniform(0.3, 2.5)
+            self._scheduler.after(seconds, partial(self._fall, node, bereft=place == 1))
+        for place, node in enumerate(falling):
+            later = self._random.uniform(0.5, 1.5) if place == 1 else self._random.uniform(4.0, LONGEST_SECONDS)
+            self._scheduler.after(seconds + later, partial(self._boot, node))
+
+    def _fall(self, node: SimNode, *, bereft: bool) -> None:
+        if not self._healed and node.alive:
+            node.kill()
+            if bereft:
+                self._take_folder(node)
+
+    def _take_folder(self, node: SimNode) -> None:
+        folders = [
+            f"{directory}/{name}"
+            for directory in node.values.listing("log.dirs")
+            for name in node.disk.list(directory)
+            if parse_name(name) is not None
+        ]
+        if folders:
+            lost = self._random.choice(folders)
+            self._scheduler.trace.tell(f"{node.name} loses {lost}")
+            node.disk.lose(lost)

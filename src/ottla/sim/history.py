@@ -40,6 +40,8 @@ class History:
         self._tell = tell
         self.violations: list[str] = []
         self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
+        self.acknowledged_end: dict[TopicPartition, int] = {}
+        """Behind the last record of each partition that was acknowledged."""
         self.seen: dict[TopicPartition, dict[int, bytes]] = {}
         self.seen_committed: set[bytes] = set()
         self.attempts: dict[str, Attempt] = {}
@@ -65,6 +67,7 @@ class History:
     def acknowledge(self, partition: TopicPartition, base_offset: int, values: Sequence[bytes]) -> None:
         known = self.acknowledged.setdefault(partition, {})
         self.acknowledgements += 1
+        self.acknowledged_end[partition] = max(base_offset + len(values), self.acknowledged_end.get(partition, 0))
         for place, value in enumerate(values):
             offset = base_offset + place
             if known.setdefault(offset, value) != value:

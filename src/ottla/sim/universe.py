@@ -64,6 +64,8 @@ class Plan(NamedTuple):
     seconds: float
     power: Power
     ambushes: bool
+    disks: bool
+    """Whether brokers have several directories that fail, and lose what is in them."""
     delay: tuple[float, float]
     """Of the network, in seconds."""
     haste: float
@@ -71,7 +73,7 @@ class Plan(NamedTuple):
     settings: dict[str, str]
 
 
-def draw(random: Random, *, ambushes: bool) -> Plan:
+def draw(random: Random, *, ambushes: bool, disks: bool) -> Plan:
     """A plan; most universes are three nodes that are everything."""
     both = "broker,controller"
     roles = random.choice(
@@ -111,6 +113,8 @@ def draw(random: Random, *, ambushes: bool) -> Plan:
         "metadata.log.max.record.bytes.between.snapshots": str(random.choice((2_000, 20_000, 20_971_520))),
         "log.cleaner.enable": "false",
     }
+    if disks:
+        settings |= {"log.dirs": "/data/one,/data/two", "metadata.log.dir": "/metadata"}
     if power is Power.ANY:
         settings["log.flush.interval.messages"] = "1"
     return Plan(
@@ -125,6 +129,7 @@ def draw(random: Random, *, ambushes: bool) -> Plan:
         seconds=random.uniform(5.0, 25.0),
         power=power,
         ambushes=ambushes,
+        disks=disks,
         delay=random.choice(((0.0001, 0.001), (0.001, 0.01), (0.0001, 0.05))),
         haste=random.choice((0.03, 0.05, 0.1)),
         settings=settings,
@@ -136,25 +141,33 @@ class Universe:
 
     ambushed = 4
     """In every so many universes the faults also lie in wait; 0 for in none."""
+    troubled = 3
+    """In every so many universes disks fail and are replaced; 0 for in none."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._random = Random(seed)
         self.scheduler = Scheduler(Random(self._random.getrandbits(64)))
-        self.plan = draw(self._random, ambushes=self.ambushed > 0 and seed % self.ambushed == 0)
+        self.plan = draw(
+            self._random,
+            ambushes=self.ambushed > 0 and seed % self.ambushed == 0,
+            disks=self.troubled > 0 and seed % self.troubled == 0,
+        )
         self.trace = self.scheduler.trace
         self.history = History(self.trace.tell)
         self._lines = LogLines(self.trace)
         self.network = Network(self.scheduler)
         self.network.weather.delay = self.plan.delay
         self.cluster = SimCluster(self.scheduler, self.network, self.plan.roles, self.plan.settings)
-        self.watch = Watch(self.cluster, self.history.violation)
+        self.watch = Watch(self.cluster, self.history.violation, self.history.acknowledged_end)
         self._partitions = [TopicPartition(LOG, number) for number in range(self.plan.partitions)]
         self._copies = [TopicPartition(COPIES, number) for number in range(2)]
         self.actors = self._actors()
         names = [actor.name for actor in self.actors]
         random = Random(self._random.getrandbits(64))
-        self.faults = Faults(self.cluster, random, self.plan.power, names, ambushes=self.plan.ambushes)
+        self.faults = Faults(
+            self.cluster, random, self.plan.power, names, ambushes=self.plan.ambushes, disks=self.plan.disks
+        )
         self._judge = self.cluster.client("judge")
 
     def _actors(self) -> list[Actor]:

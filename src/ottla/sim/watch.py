@@ -1,10 +1,11 @@
 """What must hold inside the nodes at every moment, looked at from outside while they run.
 
 Owns: the invariants that no client can see: one leader per epoch, watermarks that never go back, logs and images that
-agree. Never knows: how anything came about, what clients do. Invariant: a look changes nothing in the nodes.
+agree, and that whoever may be elected has all that was acknowledged. Never knows: how anything came about, what clients
+do. Invariant: a look changes nothing in the nodes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from ottla.base.vocabulary import TopicPartition
@@ -28,9 +29,12 @@ class _Mark(NamedTuple):
 class Watch:
     """Looks at all nodes from time to time; `violation` hears what must not be."""
 
-    def __init__(self, cluster: SimCluster, violation: Told) -> None:
+    def __init__(self, cluster: SimCluster, violation: Told, acknowledged_end: Mapping[TopicPartition, int]) -> None:
         self._cluster = cluster
         self._violation = violation
+        self._acknowledged_end = acknowledged_end
+        self._newest: ClusterImage | None = None
+        self._heard: dict[int, int] = {}
         self._tell = cluster.scheduler.trace.tell
         self._leaders: dict[tuple[bytes, int, int], int] = {}
         self._controllers: dict[int, int] = {}
@@ -46,6 +50,7 @@ class Watch:
             self._look_at_quorum(node)
             self._look_at_image(node)
             self._look_at_watermarks(node)
+        self._look_at_members()
 
     def _look_at_quorum(self, node: SimNode) -> None:
         assert node.assembly is not None
@@ -58,6 +63,11 @@ class Watch:
     def _look_at_image(self, node: SimNode) -> None:
         assert node.assembly is not None
         image = node.assembly.loader.image
+        self._see(image)
+        if self._heard.get(node.id) != node.life:
+            # Between two looks somebody may see more than anybody who is left at the second one.
+            self._heard[node.id] = node.life
+            node.assembly.loader.subscribe(lambda delta, image: self._see(image))
         known = self._images.get(image.offset)
         if known is None:
             self._images[image.offset] = (node.name, image)
@@ -104,6 +114,28 @@ class Watch:
                     f"the high watermark of {partition.name} on {node.name} is beyond its end: "
                     f"{log.high_watermark} > {log.end_offset}"
                 )
+
+    def _see(self, image: ClusterImage) -> None:
+        if self._newest is None or image.offset > self._newest.offset:
+            self._newest = image
+
+    def _look_at_members(self) -> None:
+        """Whoever is in sync or eligible, and serves, has every record that was acknowledged."""
+        serving = {node.id: node for node in self._cluster.nodes if node.ready and node.assembly is not None}
+        for name, end in self._acknowledged_end.items():
+            partition = None if self._newest is None else self._newest.partition(*name)
+            if partition is None:
+                continue
+            for replica in (*partition.in_sync, *partition.eligible):
+                node = serving.get(replica)
+                broker = None if node is None or node.assembly is None else node.assembly.broker
+                held = None if broker is None else broker.partitions.get(name)
+                if held is not None and held.log is not None and held.log.end_offset < end:
+                    self._violation(
+                        f"node-{replica} may lead {name} and ends at {held.log.end_offset}, acknowledged up to {end}: "
+                        f"leader {partition.leader} in epoch {partition.leader_epoch}, in sync {partition.in_sync}, "
+                        f"eligible {partition.eligible}"
+                    )
 
     # --- at the end ---------------------------------------------------------------------------------------------------
 
