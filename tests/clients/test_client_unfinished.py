@@ -116,6 +116,18 @@ async def test_a_program_that_is_cancelled_at_work_has_not_finished(broker: Brok
     assert await first_value(broker, topic) == b"3"
 
 
+@pytest.mark.parametrize("more", [{}, {"interceptor_classes": [Witness()]}])
+async def test_a_loop_in_which_the_consumer_is_closed_ends(broker: Broker, topic: str, more: dict[str, Any]) -> None:
+    prepare(broker, topic)
+    seen = []
+    async with asyncio.timeout(60), ottla.Consumer(topic, **settings(broker, topic, **more)) as consumer:
+        async for record in consumer:
+            seen.append(record.value)
+            await consumer.close()
+    assert seen == VALUES[:1]
+    assert await first_value(broker, topic) == b"1"
+
+
 async def test_a_commit_is_the_programs_word_and_is_not_taken_back(broker: Broker, topic: str) -> None:
     prepare(broker, topic)
 

@@ -242,9 +242,9 @@ class Consumer:
         """Record after record, for ever; each is behind the position once it was handed over."""
         if self._interceptors:
             while not self._closed:
-                for record in await self.poll():
+                # one by one: what an interceptor saw and the loop was not given must not be behind the position
+                for record in await self.poll(max_records=1):
                     yield record
-                    self._finished({TopicPartition(record.topic, record.partition): record.offset + 1})
             return
         while not self._closed:
             reading = self._begin()

@@ -50,6 +50,7 @@ _WHENCE = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsBy
 _OF_THE_STREAM = frozenset(name.lower() for name in (*_WHAT, *_WHENCE))
 _MOST_RECORDS, _MOST_BYTES = 10_000, 32 * 1024 * 1024
 """What is looked at, held and written at a time."""
+_SAMPLES = 16
 
 
 def reply_headers(row: Any, reason: str, pipeline: str, query: str, batch: int) -> list[tuple[str, bytes | None]]:
@@ -159,10 +160,11 @@ class Desk:
         return not gone
 
     def _most(self, taken: Sequence[Taken]) -> int:
-        """How many records are a portion, judged by the first of each partition."""
+        """How many records are a portion, judged by the first ones of the longest ranges."""
         heaviest = 1.0
         for each in taken:
-            sizes = self._survey(each).record_bytes({piece.partition: piece.start for piece in each.ranges})
+            longest = sorted(each.ranges, key=lambda piece: -piece.size)[:_SAMPLES]
+            sizes = self._survey(each).record_bytes({piece.partition: piece.start for piece in longest})
             heaviest = max(heaviest, *sizes.values()) if sizes else heaviest
         return max(1, min(_MOST_RECORDS, int(_MOST_BYTES / heaviest)))
 
