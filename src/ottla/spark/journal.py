@@ -50,7 +50,7 @@ R = TypeVar("R", bound=Root)
 
 _CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(1024 * 1024), "min.cleanable.dirty.ratio": "0.1"}
 _LAST_WITH_NAMES = 12
-_RECENT = 1000
+_RECENT = (50, 1000)
 """So many offsets before the end are looked at first: a running query's last decision is among them."""
 _FETCH_BYTES = 1024 * 1024
 _COMPRESSED_FROM = 8 * 1024
@@ -138,9 +138,8 @@ class Reading(NamedTuple):
     drivers: dict[str, tuple[int, int]]
     decisions: dict[str, Decision]
 
-    def note(self, key: str, value: bytes) -> None:
-        sink, _, kind = key.partition("/")
-        if kind:
+    def note(self, sink: str, of_driver: bool, value: bytes) -> None:
+        if of_driver:
             said = json.loads(value)
             if isinstance(said, dict):  # the first release wrote a number here
                 self.drivers[sink] = said["producer_id"], said["generation"]
@@ -189,12 +188,13 @@ class Journal:
 
     async def last(self, fence: Fence) -> Decision | None:
         """The decision made last before the fence, by whichever driver."""
-        first = await self._offset(EARLIEST)
-        recent = max(first, fence.offset - _RECENT)
-        found = (await self._read(recent, fence.offset)).decisions.get(self._sink)
-        if found is None and recent > first:
-            found = (await self._read(first, recent)).decisions.get(self._sink)
-        return found
+        first, end = await self._offset(EARLIEST), fence.offset
+        for start in (*(max(first, fence.offset - recent) for recent in _RECENT), first):
+            found = (await self._read(start, end, self._sink)).decisions.get(self._sink)
+            if found is not None:
+                return found
+            end = start
+        return None
 
     async def of_query(self, query: str, fence: Fence) -> list[Decision]:
         """The last decisions of other sinks that the same query made."""
@@ -222,17 +222,20 @@ class Journal:
 
     async def _counts(self, fence: Fence, end: int) -> bool:
         """Whether a decision of this fence lies before `end`, and no newer driver's record before that."""
-        decision = (await self._read(fence.offset, end)).decisions.get(self._sink)
+        decision = (await self._read(fence.offset, end, self._sink)).decisions.get(self._sink)
         return decision is not None and decision.fence == (fence.producer_id, fence.generation)
 
-    async def _read(self, position: int, end: int) -> Reading:
+    async def _read(self, position: int, end: int, only: str | None = None) -> Reading:
         reading = Reading({}, {})
         while position < end:
             data = await self._cluster.retry(partial(self._fetch, position), self._session.deadline())
             records, following = visible_records(data, position)
             for record in records:
-                if record.key is not None and record.value is not None and record.offset < end:
-                    reading.note(bytes(record.key).decode(), bytes(record.value))
+                if record.key is None or record.value is None or record.offset >= end:
+                    continue
+                sink, _, kind = bytes(record.key).decode().partition("/")
+                if only is None or sink == only:
+                    reading.note(sink, bool(kind), bytes(record.value))
             position = following
         return reading
 
