@@ -18,7 +18,7 @@ RUN_TESTS := $(BIN)/python scripts/run_tests.py
 EXACTLY_ONCE := tests/spark/test_exactly_once.py tests/spark/test_fire.py
 BUILT_FROM := pyproject.toml $(wildcard setup.py) $(wildcard src/ottla/records/*.pyx src/ottla/records/*.pxi)
 
-.PHONY: help demo test steady lint unit clients oracle cluster spark docs package sim bench fmt clean
+.PHONY: help demo test steady lint unit clients oracle cluster spark docs package sim faults bench fmt clean
 
 help: ## this list
 	@echo "ottla, a Kafka-compatible event streaming platform in Python"
@@ -41,7 +41,7 @@ lint: $(VENV)/.installed-dev ## ruff, mypy --strict and the import walls
 
 unit: $(VENV)/.installed-dev ## unit and property tests; the record codec also in its pure Python form
 	@# A fixed order of sets: a world that is drawn from a seed is the same one in every run.
-	@echo "== unit, property and simulation tests"; PYTHONHASHSEED=0 $(BIN)/pytest -q $(PARALLEL) tests/unit tests/property tests/sim
+	@echo "== unit, property, simulation and fault tests"; PYTHONHASHSEED=0 $(BIN)/pytest -q $(PARALLEL) tests/unit tests/property tests/sim tests/faults
 	@echo "== the record codec without its compiled twin"; OTTLA_PURE_PYTHON=1 $(BIN)/pytest -q tests/unit/records
 
 clients: $(VENV)/.installed-dev $(VENV)/.packages ## real clients over real sockets, and the test kit that gives users a broker
@@ -65,6 +65,9 @@ package: $(VENV)/.installed-dev $(VENV)/.packages ## the documentation run as wr
 
 sim: $(VENV)/.installed ## whole clusters in simulated worlds, seed after seed; SIM="--seed 7" repeats one
 	@$(BIN)/python -m ottla.sim $(SIM)
+
+faults: $(VENV)/.installed-dev ## every call of a disk made to fail with every error, and every end after it: all cases
+	@OTTLA_FAULTS=all PYTHONHASHSEED=0 $(BIN)/pytest -q -n 0 tests/faults
 
 bench: $(VENV)/.installed-dev $(VENV)/.packages ## ottla and Apache Kafka side by side; BENCH="--only load" picks parts
 	@$(BIN)/python -m bench.run $(or $(BENCH),--keep)

@@ -37,8 +37,6 @@ METADATA_LOG = "__cluster_metadata-0"
 """Its directory belongs to the quorum; the store leaves it alone."""
 RUNNING_FILE = ".ottla-running"
 """Which broker uses the directory, in which start of the machine and on which mount of its file system."""
-UNPROVEN_FILE = ".ottla-unproven"
-"""A sync failed here. It need not be durable: a machine that starts again has only what is on the disk."""
 LONGEST_NAME = 255
 
 _NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)(?:\.[0-9a-zA-Z_-]+?-(?P<mark>delete|stray|future))?")
@@ -75,7 +73,18 @@ def aside_name(topic_partition: TopicPartition, identity: bytes, mark: str) -> s
 class DataDirectory:
     """A data directory this node holds the lock of once `claim` has returned."""
 
-    __slots__ = ("_disk", "_lock", "_world", "_written", "failure", "identity", "known_epoch", "last_epoch", "path")
+    __slots__ = (
+        "_disk",
+        "_lock",
+        "_world",
+        "_written",
+        "failure",
+        "identity",
+        "known_epoch",
+        "last_epoch",
+        "path",
+        "unproven",
+    )
 
     def __init__(self, path: str, world: World) -> None:
         self.path = path
@@ -84,6 +93,8 @@ class DataDirectory:
         """The epoch of the broker that was here last, if nothing that it wrote can be missing; else -1."""
         self.known_epoch = -1
         """The epoch of the broker that was here last as far as it is known, whatever may be missing."""
+        self.unproven = False
+        """Whether a sync may have failed here whose bytes no other process has written again."""
         self.failure: Exception | None = None
         """Why it is offline; None while it serves."""
         self._disk = world.disk
@@ -126,6 +137,7 @@ class DataDirectory:
         vouches for what is in it until somebody has read it."""
         stopped, running = os.path.join(self.path, CLEAN_STOP_FILE), os.path.join(self.path, RUNNING_FILE)
         clean = self._disk.exists(stopped)
+        self.unproven = not clean and not self._disk.exists(running)
         marks = [mark for mark in (stopped, running) if self._disk.exists(mark)]
         for mark in marks:
             self._disk.remove(mark)
@@ -159,23 +171,12 @@ class DataDirectory:
         content = b'{"version":0,"brokerEpoch":%d}' % broker_epoch
         replace_whole(self._disk, os.path.join(self.path, CLEAN_STOP_FILE), content)
 
-    @property
-    def unproven(self) -> bool:
-        """Whether a sync failed here and what it was to write has not been written again since."""
-        return self._disk.exists(os.path.join(self.path, UNPROVEN_FILE))
-
-    def mark_unproven(self) -> None:
-        """A sync failed: the next process must not believe its own."""
+    def doubt(self) -> None:
+        """A sync failed: the next process must not believe its own. Taking a name away needs no room."""
         try:
-            self._disk.open(os.path.join(self.path, UNPROVEN_FILE), create=True).close()
+            self._disk.remove(os.path.join(self.path, RUNNING_FILE))
         except OSError as error:
-            _logger.error(
-                "%s: that a sync failed cannot be noted (%s); restart the machine, not ottla", self.path, error
-            )
-
-    def prove(self) -> None:
-        """Everything was written again, and lasts."""
-        self._disk.remove(os.path.join(self.path, UNPROVEN_FILE))
+            _logger.error("%s: a sync failed, which cannot be noted (%s); restart the machine", self.path, error)
 
     def read_offsets(self, kind: Checkpoint) -> dict[TopicPartition, int]:
         """A checkpoint; a damaged one costs time (or history that retention would remove), never data."""

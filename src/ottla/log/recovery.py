@@ -10,6 +10,7 @@ this one found.
 """
 
 import logging
+from itertools import pairwise
 from typing import NamedTuple
 
 from ottla.base.ports import Disk
@@ -38,6 +39,7 @@ from ottla.log.segment import Segment
 from ottla.log.settings import LogSettings
 from ottla.log.snapshots import SnapshotFiles
 from ottla.log.whole_file import TEMPORARY_SUFFIX, read_whole, write_again
+from ottla.records.header import HEADER_SIZE, CorruptBatch, read_header
 
 _logger = logging.getLogger(__name__)
 
@@ -113,10 +115,13 @@ class _Opening:
         if suspects:
             self._recover(suspects)
         self._drop_empty_leftover()
+        if self._unflushed:
+            # The file of a segment that was not flushed whole is synced again: the log may have been cut in it.
+            recovery_point = min(recovery_point, self._unflushed[0].base_offset)
         end_offset = self._segments[-1].next_offset() if self._segments else start_offset
         if end_offset < start_offset or not self._segments:
             self._begin_anew(start_offset)
-            end_offset = start_offset
+            end_offset = recovery_point = start_offset
         start_offset = max(start_offset, self._segments[0].base_offset)
         self._epochs.truncate_end(end_offset)
         self._epochs.truncate_start(start_offset)
@@ -131,13 +136,13 @@ class _Opening:
             self._segments,
             start_offset,
             end_offset,
-            end_offset if clean else max(min(recovery_point, end_offset), start_offset),
+            end_offset if clean else min(recovery_point, end_offset),
             self._producers,
             self._snapshots,
             self._epochs,
             self._intact,
             cleaned_offset,
-            recovery_point,
+            self._remembered.recovery_point,
         )
 
     def _read_epochs(self, names: list[str]) -> EpochHistory:
@@ -159,21 +164,55 @@ class _Opening:
             for base in _bases(names, suffix):
                 if base not in known:
                     self._disk.remove(offset_path(self._directory, base, suffix))
-        suspects = []
-        for slot, base in enumerate(bases):
+        for base in bases:
             segment = Segment.load(self._disk, self._directory, base, self._settings, open_files=self._world.open_files)
             if begins_in_other_format(segment.first_bytes):
                 refuse_unknown_formats(segment.path, segment.file.map(), segment.size)
             self._segments.append(segment)
-            following = bases[slot + 1] if slot + 1 < len(bases) else None
-            unflushed = following is None or following > self._remembered.recovery_point
-            if unflushed and not self._remembered.clean:
+        flushed = len(bases) if self._remembered.clean else self._count_flushed()
+        suspects = []
+        for slot, segment in enumerate(self._segments):
+            if slot >= flushed:
                 self._unflushed.append(segment)
                 suspects.append(segment)
             elif segment.size and not self._indexed(segment, present):
                 _logger.warning("%s: the indexes are missing or wrong and are made anew", segment.path)
                 suspects.append(segment)
         return suspects
+
+    def _count_flushed(self) -> int:
+        """How many segments lie below the recovery point whole, and need not be read.
+
+        After a power cut the names of segments may be back that were renamed away when the log was cut; what follows a
+        break is not what was flushed, and neither is what comes before it certain to be.
+        """
+        for slot, (segment, following) in enumerate(pairwise(self._segments)):
+            if following.base_offset > self._remembered.recovery_point:
+                return slot
+            if not self._remembered.power_kept and self._broken(segment, following.base_offset):
+                return slot
+        return max(len(self._segments) - 1, 0)
+
+    def _broken(self, segment: Segment, following: int) -> bool:
+        """Whether a segment does not end where the next one begins, or not in the epoch that the history names."""
+        last = None
+        try:
+            for _, header in segment.headers(segment.index.last()[1]):
+                last = header
+        except CorruptBatch:
+            return True
+        if last is None:
+            return not self._compacted
+        epoch = self._epochs.epoch_at(last.base_offset)
+        return (
+            last.next_offset > following
+            or (last.next_offset < following and not self._compacted)
+            or (last.leader_epoch >= 0 and epoch >= 0 and last.leader_epoch != epoch)
+        )
+
+    @property
+    def _compacted(self) -> bool:
+        return self._settings.cleanup_compact or self._remembered.cleaned_offset is not None
 
     def _indexed(self, segment: Segment, present: set[str]) -> bool:
         if f"{segment.base_offset:020d}{INDEX_SUFFIX}" not in present:
@@ -186,19 +225,19 @@ class _Opening:
 
     def _recover(self, suspects: list[Segment]) -> None:
         """Read the batches of the suspects in order; an unflushed segment that ends early ends the log."""
-        start_offset, cleaned_offset = self._remembered.start_offset, self._remembered.cleaned_offset
+        start_offset = self._remembered.start_offset
         now_ms = self._world.clock.now_ms()
         # Snapshots further up were not synced yet; they are taken again on the way.
         self._snapshots.remove_outside(-1, suspects[0].base_offset)
         self._snapshots.restore(self._producers, start_offset, suspects[0].base_offset)
-        sparse = self._settings.cleanup_compact or cleaned_offset is not None
-        scanner = Scanner(self._disk, self._producers, now_ms, sparse=sparse)
+        scanner = Scanner(self._disk, self._producers, now_ms, sparse=self._compacted)
         for segment in suspects:
             if segment in self._unflushed:
                 if not self._follows(segment, scanner):
                     continue
                 if self._remembered.unproven and segment.size:
                     write_again(self._disk, segment.path)
+                    segment.close()
                 scanner.epochs = scanner.epochs or RetoldEpochs(self._epochs, segment.base_offset)
             # Transactions may have begun in the segments before.
             rebuild(self._producers, self._segments, start_offset, segment.base_offset, now_ms)
@@ -218,9 +257,9 @@ class _Opening:
     def _follows(self, segment: Segment, scanner: Scanner) -> bool:
         """Whether an unflushed segment is one of the log, and begins where it can; else it is put aside by now.
 
-        One that begins below the end of the one before it may have been renamed away before a power cut, or an older
-        release left it. One that begins above it shows that a power cut took batches: whole ones at the end of a file
-        leave no trace. A log in which offsets are missing elsewhere has such gaps by right.
+        One that begins below the end of the one before it, or in an earlier epoch, was renamed away before a power cut,
+        or an older release left it. One that begins above it shows that a power cut took batches: whole ones at the end
+        of a file leave no trace. A log in which offsets are missing elsewhere has such gaps by right.
         """
         if segment not in self._segments:
             return False
@@ -229,11 +268,21 @@ class _Opening:
             return True
         before, base = self._segments[slot - 1], segment.base_offset
         end = before.next_offset()
+        epoch = _first_epoch(segment)
+        stale = 0 <= epoch < self._epochs.epoch_at(base)
         by_right = scanner.sparse or self._remembered.power_kept or before not in self._unflushed
-        if base == end or (base > end and by_right):
+        if not stale and (base == end or (base > end and by_right)):
             return True
-        _logger.error("%s begins at %d, and %s ends at %d", segment.path, base, before.path, end)
-        if base > end:
+        _logger.error(
+            "%s begins at %d in epoch %d, and %s ends at %d in epoch %d",
+            segment.path,
+            base,
+            epoch,
+            before.path,
+            end,
+            self._epochs.epoch_at(base),
+        )
+        if base > end or stale:
             self._end_log_with(before)
         else:
             self._put_aside(segment)
@@ -332,6 +381,12 @@ def _give_way(disk: Disk, directory: str, settings: LogSettings, name: str) -> N
         offset = offset_of(other)
         if offset is not None and base <= offset < end and other.endswith(SEGMENT_SUFFIXES):
             disk.remove(f"{directory}/{other}")
+
+
+def _first_epoch(segment: Segment) -> int:
+    """The leader epoch that the first batch of a segment names, whole or not; -1 when there is none."""
+    data = segment.file.read_at(0, HEADER_SIZE)
+    return read_header(data).leader_epoch if len(data) == HEADER_SIZE else -1
 
 
 def _bases(names: list[str], suffix: str) -> list[int]:

@@ -243,12 +243,6 @@ class LogStore:
                 )
             self._add(log, directory)
             self.intact = self.intact and log.intact
-        try:
-            if directory.unproven:
-                directory.prove()
-        except OSError as error:
-            self._fail(directory, StorageFailure.of(directory.path, error))
-            return
         now = self._world.clock.now_ms()
         self._removals.extend(DirectoryRemoval(now, path, None, self._world) for path in loading.leftovers)
 
@@ -404,7 +398,7 @@ class LogStore:
         # Only its words are wanted; what its frames hold (requests of clients among it) must not live on with it.
         directory.failure = failure.with_traceback(None)
         if isinstance(failure, NotDurable):
-            directory.mark_unproven()
+            directory.doubt()
         failure.__cause__ = failure.__context__ = None
         directory.release()
         self.intact = self.intact and self._loaded
@@ -434,7 +428,7 @@ class LogStore:
             except (StorageFailure, OSError) as error:
                 directory.failure = error
                 if isinstance(error, NotDurable):
-                    directory.mark_unproven()
+                    directory.doubt()
                 _logger.error("%s was not closed and is recovered at the next start: %s", directory.path, error)
 
     def _close(self, directory: DataDirectory) -> None:

@@ -4,8 +4,8 @@ Owns: the order of segments and the offsets of the partition (start, end, high w
 how batches come and go (that is `PartitionLog`, built on this), which thread syncs. All of it belongs to the event-loop
 thread; only `FlushTicket.run` and `Removal.run` are made for others.
 Invariants: start_offset ≤ high_watermark ≤ end_offset; the last segment takes the appends. Everything below the
-recovery point is on stable storage; of the active segment that is the log file only, as recovery makes the indexes of
-the segment that holds the recovery point anew.
+recovery point is on stable storage, and also that nothing is there any more below the start; only a flush moves it up.
+Of the active segment that is the log file only, as recovery makes the indexes of the segment that holds it anew.
 What fails half-way: an operation first reads and prepares all it needs, then changes memory at once, then has the disk
 follow (`SegmentRun.settle`). A failure before the change leaves no trace; after it, the disk is behind, and nothing is
 written, flushed or closed before it has caught up. A flush counts when it has run whole, and not at all otherwise.
@@ -234,7 +234,6 @@ class StoredLog:
             return
         self.start_offset = offset
         self._high_watermark = max(self._high_watermark, offset)
-        self.recovery_point = max(self.recovery_point, offset)
         self.epochs.truncate_start(offset)
         self.producers.release_below(offset)
         self.producers.end_offset = max(self.producers.end_offset, offset)
@@ -291,7 +290,7 @@ class StoredLog:
         self._sealed = [segment for segment in self._sealed if segment in self._run.items[:-1]]
         self.end_offset = offset
         self.start_offset = start_offset
-        self.recovery_point = max(min(self.recovery_point, offset), start_offset)
+        self.recovery_point = min(self.recovery_point, offset)
         if self.cleaned_offset is not None:
             self.cleaned_offset = min(self.cleaned_offset, offset)
         self.producers = producers

@@ -355,7 +355,7 @@ def test_checkpoints_are_written_by_directory_and_only_when_they_changed(tmp_pat
     store.finish_checkpoint(work)
     texts = {kind: (tmp_path / kind.value).read_text().splitlines()[2:] for kind in Checkpoint}
     assert texts == {
-        Checkpoint.RECOVERY_POINT: ["orders 0 3"],
+        Checkpoint.RECOVERY_POINT: ["orders 0 0"],
         Checkpoint.START_OFFSET: ["orders 0 3"],
         Checkpoint.HIGH_WATERMARK: ["orders 0 5"],
         Checkpoint.CLEANED: ["orders 0 4"],
