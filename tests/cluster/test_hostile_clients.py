@@ -17,11 +17,11 @@ from typing import TypeVar
 
 import pytest
 
-from cluster.bystander import Bystander, create_topic, end_offset, fetch_all, produce
+from cluster.bystander import Bystander, create_topic, end_offset, fetch_all, produce, try_produce
 from cluster.failing_disk import FailingDisk
 from cluster.kernel import resident_megabytes, sockets
 from support.batches import Rec, batch
-from support.messages import encode
+from support.messages import decode, encode
 from support.processes import OttlaProcess, until
 from support.raw import ConnectionClosed, RawConnection
 
@@ -129,6 +129,7 @@ def test_a_long_poll_of_very_many_partitions_is_forgotten_with_its_client(broker
     with Bystander(broker.host, broker.port, "beside-wide") as innocent:
         with connect(broker) as connection:
             create_topic(connection, "wide", 600)
+            until(lambda: try_produce(connection, "wide", b"last", 599)[0] == "none", "all its logs are made")
         for _ in range(5):
             with connect(broker) as connection:
                 connection.socket.sendall(poll("wide", 600) * 3)
@@ -253,6 +254,30 @@ def test_a_partition_named_thousands_of_times_is_written_once(broker: OttlaProce
         assert found["error_code"] == "none"
         assert [record.value for record in fetch_all(connection, "again")] == [b"2999"]
     innocent.go_on(20)
+
+
+@pytest.mark.parametrize("partitions", [20_000, 1], ids=["of very many partitions", "of one partition"])
+@pytest.mark.parametrize("session_epoch", [0, -1], ids=["with a session", "without a session"])
+def test_a_fetch_that_names_twenty_thousand_partitions_is_answered_between_other_requests(
+    broker: OttlaProcess, innocent: Bystander, partitions: int, session_epoch: int
+) -> None:
+    rows = [
+        {"partition": at % partitions, "fetch_offset": 0, "partition_max_bytes": 1000, "current_leader_epoch": -1}
+        for at in range(20_000)
+    ]
+    fields = {"min_bytes": 1, "max_bytes": 1000, "session_epoch": session_epoch}
+    request = encode("fetch", 11, {**fields, "topics": [{"topic": TOPIC, "partitions": rows}]}, 1)
+
+    def attack() -> bytes:
+        with connect(broker) as connection:
+            connection.send_frame(request)
+            return connection.receive_frame()
+
+    answer = beside(innocent, 1, attack)
+    _, found = decode("fetch", 11, answer)
+    told = [row["partition_index"] for topic in found["responses"] for row in topic["partitions"]]
+    assert told == list(range(partitions))
+    assert (found["session_id"] != 0) == (session_epoch == 0)
 
 
 def test_a_produce_of_more_partitions_than_any_producer_fills_is_refused(

@@ -1,6 +1,8 @@
 """The hand-written Produce and Fetch codecs agree with the general one, byte for byte, in every version."""
 
 import random
+from collections.abc import Generator, Iterator
+from typing import TypeVar
 
 import pytest
 
@@ -8,6 +10,8 @@ from ottla.wire import fetch, produce
 from ottla.wire.codec import decode, encode
 from ottla.wire.messages import fetch as fetch_messages
 from ottla.wire.messages import produce as produce_messages
+
+T = TypeVar("T")
 
 
 def text(chance: random.Random) -> str:
@@ -93,6 +97,25 @@ def test_a_produce_response_is_written_alike(version: int, seed: int) -> None:
     assert [node.node_id for node in read.node_endpoints] == [node[0] for node in nodes]
 
 
+def in_the_end(steps: Generator[None, None, T]) -> T:
+    """The value of what is done in steps."""
+    found: list[T] = []
+
+    def whole() -> Iterator[None]:
+        found.append((yield from steps))
+
+    for _ in whole():
+        pass
+    return found[0]
+
+
+def without_repeats(read: fetch.FetchRequest) -> fetch.FetchRequest:
+    """A partition that is named again counts as it was named last."""
+    return read._replace(
+        topics=[(topic, list({part.partition: part for part in parts}.values())) for topic, parts in read.topics]
+    )
+
+
 @pytest.mark.parametrize("version", range(4, 19))
 @pytest.mark.parametrize("seed", range(10))
 def test_a_fetch_request_is_read_alike(version: int, seed: int) -> None:
@@ -139,6 +162,10 @@ def test_a_fetch_request_is_read_alike(version: int, seed: int) -> None:
         rack_id="somewhere" if version >= 11 else "",
     )
     read = fetch.read_request(memoryview(encode(message, version)), 0, version)
+    if len({topic for topic, _ in read.topics}) == len(read.topics):
+        assert in_the_end(fetch.read_in_steps(memoryview(encode(message, version)), 0, version)) == without_repeats(
+            read
+        )
     assert read.replica_id == (message.replica_id if version <= 14 else 5)
     assert read[2:5] == (message.max_wait_ms, message.min_bytes, message.max_bytes)
     assert read.read_committed == bool(message.isolation_level)
@@ -195,6 +222,9 @@ def test_a_fetch_response_is_written_alike(version: int, seed: int) -> None:
     nodes = ((1, "host", 9092, None),) if version >= 16 else ()
     parts = fetch.write_response(bytearray(b"\0\0\0\0HEAD"), version, 0, 5 if version >= 7 else 0, topics, nodes)
     data = b"".join(parts)
+    session = 5 if version >= 7 else 0
+    steps = fetch.write_in_steps(bytearray(b"\0\0\0\0HEAD"), version, session, topics, nodes)
+    assert b"".join(in_the_end(steps)) == data
     assert int.from_bytes(data[:4]) == len(data) - 4
     assert data[4:8] == b"HEAD"
     read, end = decode(fetch_messages.FetchResponse, version, data[8:])

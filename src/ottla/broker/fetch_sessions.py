@@ -1,11 +1,11 @@
 """Fetch sessions (KIP-227): what a client reads is remembered, so that it asks, and is answered, only what changed.
 
 Owns: the sessions, their epochs and who makes room for whom. Never knows: logs or bytes. Invariants: at most `slots`
-sessions; a session's epoch grows by one with each request and wraps past 2**31-1 to 1; a session is evicted only when
-it is idle for long or smaller than the one that wants its slot.
+sessions, of a bounded number of partitions each and together; a session's epoch grows by one with each request and
+wraps past 2**31-1 to 1; a session is evicted only when it is idle for long or smaller than the one that wants its slot.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
@@ -15,8 +15,15 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 EVICTION_SECONDS = 120.0
 _LARGEST = 2**31 - 1
+MOST_PARTITIONS = 100_000
+"""Who reads more than so many partitions gets no session, and names them all with every fetch."""
+MOST_TRACKED = 1_000_000
+"""Partitions of all sessions together; each takes some hundred bytes."""
+AT_ONCE = 500
+"""Partitions that are taken into a session in one step."""
 
 Key = tuple[str | bytes, int]
+Topics = list[tuple[str | bytes, list[WantedPartition]]]
 
 
 class Tracked:
@@ -78,8 +85,15 @@ class Session:
         return [(key[0], partitions[key].wanted, partitions[key]) for key in restless if key in partitions]
 
     def update(self, request: FetchRequest) -> None:
+        self.want(request.topics)
         partitions = self.partitions
-        for topic, wanteds in request.topics:
+        for topic, numbers in request.forgotten:
+            for number in numbers:
+                partitions.pop((topic, number), None)
+
+    def want(self, topics: Topics) -> None:
+        partitions = self.partitions
+        for topic, wanteds in topics:
             for wanted in wanteds:
                 tracked = partitions.get((topic, wanted.partition))
                 if tracked is None:
@@ -88,9 +102,6 @@ class Session:
                     tracked.wanted = wanted
                 if self.restless is not None:
                     self.restless[topic, wanted.partition] = None
-        for topic, numbers in request.forgotten:
-            for number in numbers:
-                partitions.pop((topic, number), None)
 
     def advance(self) -> None:
         self.epoch = self.epoch + 1 if self.epoch < _LARGEST else 1
@@ -143,6 +154,9 @@ class FetchSessions:
         if not session.partitions:
             del self._sessions[session.id]
             return Plan(ErrorCode.NONE, [])
+        if len(session.partitions) > MOST_PARTITIONS:
+            del self._sessions[session.id]
+            return Plan(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         session.advance()
         if session.restless is not None:
             return Plan(ErrorCode.NONE, list(session.take_restless()), session, full=False)
@@ -150,10 +164,36 @@ class FetchSessions:
         known = [(topic, tracked.wanted, tracked) for (topic, _), tracked in session.partitions.items()]
         return Plan(ErrorCode.NONE, known, session, full=False)
 
-    def _create(self, request: FetchRequest, by_id: bool) -> Session | None:
-        """A new session, or None when there is no slot for it."""
-        size = sum(len(parts) for _, parts in request.topics)
-        if size == 0:
+    def plan_in_steps(self, request: FetchRequest, by_id: bool) -> Generator[None, None, Plan]:
+        """The same for a request that names very many partitions: pauses when some of them are taken in."""
+        whole = request._replace(topics=[])
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            size = sum(len(parts) for _, parts in request.topics)
+            plan = self.plan(whole, by_id)
+            if request.session_epoch == INITIAL_EPOCH:
+                plan = plan._replace(session=self._create(whole, by_id, size))
+        else:
+            session = self._sessions.get(request.session_id)
+            if session is None or session.epoch != request.session_epoch or session.by_id != by_id:
+                return self.plan(whole, by_id)
+            plan = Plan(ErrorCode.NONE, [], session, full=False)
+        for topic, parts in request.topics:
+            for start in range(0, len(parts), AT_ONCE):
+                some = parts[start : start + AT_ONCE]
+                if plan.full:
+                    plan.wanted.extend([(topic, part, None) for part in some])
+                if plan.session is not None:
+                    plan.session.want([(topic, some)])
+                yield
+        return plan if plan.full else self.plan(whole, by_id)
+
+    def _create(self, request: FetchRequest, by_id: bool, size: int | None = None) -> Session | None:
+        """A new session, or None when there is no room for it; of `size` partitions, where not all are named yet."""
+        if size is None:
+            size = sum(len(parts) for _, parts in request.topics)
+        if not 0 < size <= MOST_PARTITIONS:
+            return None
+        if sum(len(session.partitions) for session in self._sessions.values()) + size > MOST_TRACKED:
             return None
         now = self._now()
         privileged = request.replica_id >= 0

@@ -30,6 +30,8 @@ MOST_UNSENT = 256
 """Parts of replies that may wait for the client to read."""
 MOST_UNSENT_BYTES = 1024 * 1024
 """Bytes of such parts after which no further request is taken."""
+MOST_FILLED = 4 * 1024 * 1024
+"""Bytes of a large request that are read before others get their turn."""
 TURN_SECONDS = 0.004
 """How long one client's requests that came together may be worked on before others get their turn."""
 
@@ -385,10 +387,11 @@ class Connection:
         self._rest = bytearray(rest)
 
     def _fill(self) -> None:
-        """Read on into a frame that is too large for the shared buffer."""
+        """Read on into a frame that is too large for the shared buffer, a portion before others get their turn."""
         frame = self._frame
         assert frame is not None
         with memoryview(frame) as view:
+            until = self._filled + MOST_FILLED
             while True:
                 count = self._socket.recv_into(view[self._filled : self._frame_size])
                 if count == 0:
@@ -398,7 +401,7 @@ class Connection:
                 if self._filled == self._frame_size:
                     break
                 self._intake.hold(self, self._filled)
-                if not self.open:
+                if not self.open or self._filled >= until:
                     return
             self._frame = None
             self._intake.release(self)

@@ -199,11 +199,34 @@ class Dispatcher:
         task.add_done_callback(self._tasks.discard)
         return place
 
+    def take_time(self, place: Deferred, size: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin on work that completes `place` itself; of a long request, `size` bytes are held by it."""
+        task = self._host.loop.create_task(self._take_time(place, size, work))
+        if size:
+            place.abandoned = task.cancel
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _take_time(self, place: Deferred, size: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            async with self._room, self._very_long if size > VERY_LONG_REQUEST else nullcontext():
+                place.abandoned = None  # what was begun is ended
+                await work()
+        except MalformedMessage as problem:
+            place.fail(f"a malformed request: {problem}")
+        except Exception:
+            logger.exception("a long request failed")
+            place.fail("an internal error")
+
+    async def in_steps(self, work: Generator[None, None, T], bounded: bool = False) -> T:
+        """The value of work that takes its turns with that of other long requests."""
+        return await in_steps(work, self._host.loop, self._line, MOST_STEPS if bounded else math.inf)
+
     async def _read_and_ask(self, frame: memoryview, head: RequestHead, api: Api, context: Context) -> Any:
         """What the handler of a long request answers; a future is left to the caller."""
         handler, kind = self._handler(api)
         work = decode_in_steps(kind, head.version, frame, head.body)
-        request = await in_steps(work, self._host.loop, self._line, MOST_STEPS)
+        request = await self.in_steps(work, bounded=True)
         answer = handler(self._host, request, context)
         return await answer if asyncio.iscoroutine(answer) else answer
 
@@ -245,10 +268,9 @@ class Dispatcher:
         if answer is None:
             connection.drop(f"{api.name} failed")
             return
-        loop, line = self._host.loop, self._line
         try:
-            self.meter.refused(api.name, await in_steps(refusals_in_steps(answer, head.version), loop, line))
-            parts = await in_steps(encode_in_steps(answer, head.version), loop, line)
+            self.meter.refused(api.name, await self.in_steps(refusals_in_steps(answer, head.version)))
+            parts = await self.in_steps(encode_in_steps(answer, head.version))
         except Exception:
             # Without this the client would wait for ever: nobody looks at the end of this task.
             logger.exception("an answer to %s could not be written", api.name)

@@ -14,6 +14,7 @@ before it on the same connection.
 import logging
 from asyncio import AbstractEventLoop
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -104,8 +105,8 @@ class RequestMeter:
     def refused(self, name: str, errors: Iterable[int]) -> None:
         """An answer tells of these errors: one each for whatever of the request was refused."""
         counts = self.errors
-        for code in errors:
-            counts[name, code] = counts.get((name, code), 0) + 1
+        for code, count in Counter(errors).items():
+            counts[name, code] = counts.get((name, code), 0) + count
 
     def handled(self, connection: "Connection", times: Times) -> None:
         """The work on a request is done: its answer is given, or its place waits for it."""

@@ -208,7 +208,7 @@ class Node:
         # What start-up made lives as long as the node: the collector need not look at it again.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(10_000, 20, 100)
+        gc.set_threshold(10_000, 5, 400)
         if not COMPILED:
             logger.info("the compiled record codec is not installed: its Python twin serves")
         self._tell([address for address, _ in listeners], assembly)

@@ -1,13 +1,16 @@
 """Fetch by hand: the request and the response that carry nearly all data out of a broker.
 
 Owns: the bytes of Fetch v4 to v18. Never knows: logs, sessions, sockets. The records of a response are opaque parts
-with a length (file ranges, in a broker) that the caller sends as they are between the bytes written here.
+with a length (file ranges, in a broker) that the caller sends as they are between the bytes written here. Requests that
+name very many partitions are left to the general codec, which reads them in steps.
 """
 
+from collections.abc import Generator
 from struct import Struct
 from struct import error as StructError
 from typing import Any, NamedTuple
 
+from ottla.wire.codec import decode_in_steps
 from ottla.wire.primitives import (
     MalformedMessage,
     read_compact_count,
@@ -39,6 +42,12 @@ _HEAD = Struct(">ihi")
 _INT64 = Struct(">q")
 NO_WATERMARK = 2**63 - 1
 _WATERMARK_TAG = 1
+AT_ONCE = 1000
+"""So many topics and partitions are read, or written, in one go: a millisecond or two."""
+
+
+class ManyPartitions(Exception):
+    """A request that is to be read in steps."""
 
 
 class WantedPartition(NamedTuple):
@@ -97,6 +106,45 @@ def read_request(frame: memoryview, position: int, version: int) -> FetchRequest
         raise MalformedMessage(f"Fetch v{version}: {problem}") from None
 
 
+def read_in_steps(frame: memoryview, position: int, version: int) -> Generator[None, None, FetchRequest]:
+    """The same request, its value in the end; a partition that is named again counts as it was named last."""
+    from ottla.wire.messages.fetch import FetchRequest as Message
+
+    message = yield from decode_in_steps(Message, version, frame, position)
+    topics: dict[str | bytes, dict[int, WantedPartition]] = {}
+    for topic in message.topics:
+        partitions = topics.setdefault(topic.topic_id if version >= FIRST_TOPIC_ID else topic.topic, {})
+        for each in topic.partitions:
+            partitions[each.partition] = WantedPartition(
+                each.partition,
+                each.current_leader_epoch,
+                each.fetch_offset,
+                each.last_fetched_epoch,
+                each.log_start_offset,
+                each.partition_max_bytes,
+                each.high_watermark,
+            )
+            yield
+    forgotten: list[tuple[str | bytes, list[int]]] = [
+        (gone.topic_id if version >= FIRST_TOPIC_ID else gone.topic, list(gone.partitions))
+        for gone in message.forgotten_topics_data
+    ]
+    state = message.replica_state
+    return FetchRequest(
+        state.replica_id if version >= 15 else message.replica_id,
+        state.replica_epoch if version >= 15 else -1,
+        message.max_wait_ms,
+        message.min_bytes,
+        message.max_bytes,
+        message.isolation_level == 1,
+        message.session_id,
+        message.session_epoch if version >= 7 else -1,
+        [(topic, list(partitions.values())) for topic, partitions in topics.items()],
+        forgotten,
+        message.rack_id or "",
+    )
+
+
 def _read(b: memoryview, p: int, version: int) -> FetchRequest:
     flexible = version >= FIRST_FLEXIBLE
     count_of = read_compact_count if flexible else read_count
@@ -111,10 +159,14 @@ def _read(b: memoryview, p: int, version: int) -> FetchRequest:
         session_id, session_epoch = _SESSION.unpack_from(b, p)
         p += 8
     count, p = count_of(b, p)
+    named = count
     topics: list[tuple[str | bytes, list[WantedPartition]]] = []
     for _ in range(count):
         topic, p = _read_topic(b, p, version)
         partition_count, p = count_of(b, p)
+        named += partition_count
+        if named > AT_ONCE:
+            raise ManyPartitions
         partitions = []
         for _ in range(partition_count):
             wanted, p = _read_partition(b, p, version)
@@ -128,6 +180,9 @@ def _read(b: memoryview, p: int, version: int) -> FetchRequest:
         for _ in range(count):
             topic, p = _read_topic(b, p, version)
             partition_count, p = count_of(b, p)
+            named += partition_count
+            if named > AT_ONCE:
+                raise ManyPartitions
             numbers = []
             for _ in range(partition_count):
                 numbers.append(_INT32.unpack_from(b, p)[0])
@@ -212,33 +267,75 @@ def write_response(
 ) -> list[Any]:
     """A whole frame: byte strings with the records' parts between them. `out` begins it, with room for the size."""
     parts: list[Any] = []
+    _write_head(out, version, error, session_id, len(topics))
     total = 0
-    flexible = version >= FIRST_FLEXIBLE
+    for topic, results in topics:
+        out, size = _write_topic(out, parts, version, topic, results)
+        total += size
+    return _write_end(out, parts, version, total, nodes)
+
+
+def write_in_steps(
+    out: bytearray,
+    version: int,
+    session_id: int,
+    topics: list[tuple[str | bytes, list[FetchResult]]],
+    nodes: tuple[tuple[int, str, int, str | None], ...] = (),
+) -> Generator[None, None, list[Any]]:
+    """The same frame, as the value in the end: pauses after each topic."""
+    parts: list[Any] = []
+    _write_head(out, version, 0, session_id, len(topics))
+    total = 0
+    for topic, results in topics:
+        out, size = _write_topic(out, parts, version, topic, results)
+        total += size
+        yield
+    return _write_end(out, parts, version, total, nodes)
+
+
+def _write_head(out: bytearray, version: int, error: int, session_id: int, topics: int) -> None:
     if version >= 7:
         out += _HEAD.pack(0, error, session_id)
     else:
         out += b"\0\0\0\0"
-    _write_count(out, len(topics), flexible)
-    for topic, results in topics:
-        if not isinstance(topic, str):
-            out += topic
-        elif flexible:
-            write_compact_string(out, topic)
-        else:
-            write_string(out, topic)
-        _write_count(out, len(results), flexible)
-        for result in results:
-            _write_result(out, version, result)
-            if result.length:
-                total += len(out) + result.length
-                parts.append(out)
-                parts.append(result.records)
-                out = bytearray()
-            if flexible:
-                _write_result_tags(out, version, result)
+    _write_count(out, topics, version >= FIRST_FLEXIBLE)
+
+
+def _write_topic(
+    out: bytearray, parts: list[Any], version: int, topic: str | bytes, results: list[FetchResult]
+) -> tuple[bytearray, int]:
+    """What the bytes go on in, and how many went to `parts`."""
+    total = 0
+    flexible = version >= FIRST_FLEXIBLE
+    if not isinstance(topic, str):
+        out += topic
+    elif flexible:
+        write_compact_string(out, topic)
+    else:
+        write_string(out, topic)
+    _write_count(out, len(results), flexible)
+    for result in results:
+        _write_result(out, version, result)
+        if result.length:
+            total += len(out) + result.length
+            parts.append(out)
+            parts.append(result.records)
+            out = bytearray()
         if flexible:
-            out.append(0)
+            _write_result_tags(out, version, result)
     if flexible:
+        out.append(0)
+    return out, total
+
+
+def _write_end(
+    out: bytearray,
+    parts: list[Any],
+    version: int,
+    total: int,
+    nodes: tuple[tuple[int, str, int, str | None], ...],
+) -> list[Any]:
+    if version >= FIRST_FLEXIBLE:
         _write_nodes(out, version, nodes)
     parts.append(out)
     _INT32.pack_into(parts[0], 0, total + len(out) - 4)

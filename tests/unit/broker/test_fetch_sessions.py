@@ -1,17 +1,34 @@
 """Fetch sessions: epochs, what is news, and who gets a slot."""
 
+from collections.abc import Generator, Iterator
 from itertools import count
 
+import pytest
+
 from ottla.base.errors import ErrorCode
-from ottla.broker.fetch_sessions import EVICTION_SECONDS, FetchSessions, Session
+from ottla.broker import fetch_sessions
+from ottla.broker.fetch_sessions import EVICTION_SECONDS, FetchSessions, Plan, Session
 from ottla.wire.fetch import FetchRequest, FetchResult, WantedPartition
+
+
+def in_the_end(steps: Generator[None, None, Plan]) -> Plan:
+    """The value of what is done in steps."""
+    found: list[Plan] = []
+
+    def whole() -> Iterator[None]:
+        found.append((yield from steps))
+
+    for _ in whole():
+        pass
+    return found[0]
 
 
 class Story:
     """Sessions on a clock of their own."""
 
-    def __init__(self, slots: int = 10) -> None:
+    def __init__(self, slots: int = 10, in_steps: bool = False) -> None:
         self.now = 0.0
+        self.in_steps = in_steps
         numbers = count(1)
         self.sessions = FetchSessions(slots, lambda: next(numbers), lambda: self.now)
 
@@ -37,7 +54,10 @@ class Story:
             [("topic", list(forget))] if forget else [],
             "",
         )
-        plan = self.sessions.plan(request, by_id)
+        if self.in_steps:
+            plan = in_the_end(self.sessions.plan_in_steps(request, by_id))
+        else:
+            plan = self.sessions.plan(request, by_id)
         return plan.error, [wanted.partition for _, wanted, _ in plan.wanted], plan.session
 
 
@@ -45,8 +65,9 @@ def result(partition: int, watermark: int, length: int = 0, error: int = 0) -> F
     return FetchResult(partition, error, watermark, watermark, 0, b"x" * length, length)
 
 
-def test_a_full_fetch_opens_a_session_that_later_fetches_only_change() -> None:
-    story = Story()
+@pytest.mark.parametrize("in_steps", [False, True], ids=["at once", "in steps"])
+def test_a_full_fetch_opens_a_session_that_later_fetches_only_change(in_steps: bool) -> None:
+    story = Story(in_steps=in_steps)
     error, wanted, session = story.ask(0, 0, 0, 1, 2)
     assert (error, wanted) == (ErrorCode.NONE, [0, 1, 2])
     assert session is not None
@@ -55,8 +76,9 @@ def test_a_full_fetch_opens_a_session_that_later_fetches_only_change() -> None:
     assert story.ask(session.id, 2, 3, forget=(0, 1))[1] == [2, 3]
 
 
-def test_an_unknown_session_or_a_wrong_epoch_is_refused() -> None:
-    story = Story()
+@pytest.mark.parametrize("in_steps", [False, True], ids=["at once", "in steps"])
+def test_an_unknown_session_or_a_wrong_epoch_is_refused(in_steps: bool) -> None:
+    story = Story(in_steps=in_steps)
     _, _, session = story.ask(0, 0, 0)
     assert session is not None
     assert story.ask(99, 1)[0] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -134,3 +156,25 @@ def test_the_epoch_wraps_past_the_largest_number() -> None:
     session.epoch = 2**31 - 1
     assert story.ask(session.id, 2**31 - 1)[0] == ErrorCode.NONE
     assert session.epoch == 1
+
+
+@pytest.mark.parametrize("in_steps", [False, True], ids=["at once", "in steps"])
+def test_who_reads_too_many_partitions_gets_its_answer_without_a_session(
+    monkeypatch: pytest.MonkeyPatch, in_steps: bool
+) -> None:
+    monkeypatch.setattr(fetch_sessions, "MOST_PARTITIONS", 3)
+    story = Story(in_steps=in_steps)
+    error, wanted, session = story.ask(0, 0, 0, 1, 2, 3)
+    assert (error, wanted, session) == (ErrorCode.NONE, [0, 1, 2, 3], None)
+    _, _, session = story.ask(0, 0, 0, 1, 2)
+    assert session is not None
+    assert story.ask(session.id, 1, 3)[0] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "it begins anew"
+    assert len(story.sessions) == 0
+
+
+def test_all_sessions_together_keep_a_bounded_number_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "MOST_TRACKED", 4)
+    story = Story()
+    assert story.ask(0, 0, 0, 1, 2)[2] is not None
+    error, wanted, session = story.ask(0, 0, 0, 1)
+    assert (error, wanted, session) == (ErrorCode.NONE, [0, 1], None)

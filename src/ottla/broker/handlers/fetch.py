@@ -7,10 +7,11 @@ how far they are.
 """
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Generator, Hashable
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
+from ottla.broker import long_fetches
 from ottla.broker.fetch_sessions import Key, Plan, Session, Tracked
 from ottla.broker.leader_hints import HINTED, Node, leader_of, nodes_of
 from ottla.broker.partitions import Partition
@@ -27,8 +28,10 @@ from ottla.wire.fetch import (
     FIRST_TOPIC_ID,
     FetchRequest,
     FetchResult,
+    ManyPartitions,
     WantedPartition,
     read_request,
+    write_in_steps,
     write_response,
 )
 
@@ -49,13 +52,21 @@ NEWS_AT_ONCE = 5000
 MOST_BYTES = 2**31 - 2**27
 """What the records of an answer may have: with what goes around them the frame's size must fit 31 bits."""
 
+PORTION = 100
+"""Partitions whose results are taken into an answer in one step."""
+
 Results = list[tuple[str | bytes, FetchResult]]
+Topics = list[tuple[str | bytes, list[FetchResult]]]
+Leader = tuple[int, int]
 
 
 def handle(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> bool:
     """Answers whether a follower asked."""
     version, _, position = head
-    request = read_request(frame, position, version)
+    try:
+        request = read_request(frame, position, version)
+    except ManyPartitions:
+        return _handle_long(broker, connection, frame, head)
     plan = broker.fetch_sessions.plan(request, version >= FIRST_TOPIC_ID)
     if plan.error != ErrorCode.NONE:
         broker.dispatcher.meter.refused("Fetch", (plan.error,))
@@ -74,6 +85,20 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
         fetch.place.patience = request.max_wait_ms / 1000
         fetch.wait()
     return request.replica_id >= 0
+
+
+def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> bool:
+    def look(request: FetchRequest, plan: Plan, place: Deferred) -> None:
+        if plan.error != ErrorCode.NONE:
+            broker.dispatcher.meter.refused("Fetch", (plan.error,))
+            place.complete(_encoded(head, plan.error, 0, []))
+            return
+        fetch = Fetch(broker, request, head, plan, connection.listener)
+        fetch.place = place
+        fetch.read_some()
+
+    long_fetches.begin(broker, connection, frame, head, look)
+    return False
 
 
 class Fetch:
@@ -281,6 +306,35 @@ class Fetch:
             leader = leader_of(self._broker, topic, wanted.partition)
         return FetchResult(wanted.partition, error, -1, -1, -1, aborted=[], leader=leader)
 
+    def answer_in_steps(self) -> Generator[None, None, list[Part]]:
+        """The same answer where it tells of very many partitions, as the value in the end."""
+        plan = self._plan
+        session = plan.session
+        topics: Topics = []
+        leaders: list[Leader] = []
+        for start in range(0, len(self._results), PORTION):
+            entries = zip(plan.wanted[start : start + PORTION], self._results[start : start + PORTION], strict=True)
+            results = [(wanted[0], result) for wanted, result in entries if result is not None]
+            if session is not None:
+                results = _news(session, results, plan.full)
+            self._count(results)
+            topics += _by_topic(results)
+            leaders += [result.leader for _, result in results if result.leader is not None]
+            yield
+        if self._session is not None:
+            self._leave_restless(self._session)
+        self._pass_throttles()
+        nodes = nodes_of(self._broker, leaders, self._listener) if leaders else ()
+        version, correlation_id, _ = self._head
+        out = hot_response(FETCH, version, correlation_id)
+        session_id = session.id if session is not None else 0
+        return (yield from write_in_steps(out, version, session_id, topics, nodes))
+
+    def _pass_throttles(self) -> None:
+        for throttle, position in self._throttled or ():
+            result = self._results[position]
+            throttle.passed(result.length if result is not None else 0)
+
     def answer(self) -> list[Part]:
         plan = self._plan
         session = plan.session
@@ -292,9 +346,8 @@ class Fetch:
         if self._session is not None:
             self._leave_restless(self._session)
         self._count(results)
-        for throttle, position in self._throttled or ():
-            result = self._results[position]
-            throttle.passed(result.length if result is not None else 0)
+        if self._throttled:
+            self._pass_throttles()
         leaders = [result.leader for _, result in results if result.leader is not None]
         nodes = nodes_of(self._broker, leaders, self._listener) if leaders else ()
         return _encoded(self._head, ErrorCode.NONE, session.id if session is not None else 0, results, nodes)
@@ -320,7 +373,10 @@ class Fetch:
 
     def _complete(self) -> None:
         assert self.place is not None
-        self.place.complete(self.answer())
+        if len(self._results) > NEWS_AT_ONCE:
+            long_fetches.answer(self._broker, self.place, self.answer_in_steps())
+        else:
+            self.place.complete(self.answer())
 
     # --- a follower's session ---
 
@@ -433,12 +489,17 @@ def _news(session: Session, results: Results, full: bool) -> Results:
 def _encoded(
     head: HotHead, error: ErrorCode, session_id: int, results: Results, nodes: tuple[Node, ...] = ()
 ) -> list[Part]:
-    topics: list[tuple[str | bytes, list[FetchResult]]] = []
+    version, correlation_id, _ = head
+    out = hot_response(FETCH, version, correlation_id)
+    return write_response(out, version, error, session_id, _by_topic(results), nodes)
+
+
+def _by_topic(results: Results) -> Topics:
+    topics: Topics = []
     last: str | bytes | None = None
     for topic, result in results:
         if topic != last:
             topics.append((topic, []))
             last = topic
         topics[-1][1].append(result)
-    version, correlation_id, _ = head
-    return write_response(hot_response(FETCH, version, correlation_id), version, error, session_id, topics, nodes)
+    return topics

@@ -113,7 +113,7 @@ def _answer(
         broker.storage_failed(failure)
         return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
     except CorruptBatch as problem:
-        logger.warning("offsets of %s-%d by time: %s", topic, asked.partition_index, problem)
+        logger.debug("offsets of %s-%d by time: %s", topic, asked.partition_index, problem)
         return _refused(asked, ErrorCode.CORRUPT_MESSAGE)
     if request.replica_id == CONSUMER and _not_settled(partition, log, asked.timestamp, offset):
         early = version < FIRST_NOT_AVAILABLE
