@@ -47,6 +47,7 @@ class Consumer(Face[AsyncConsumer]):
         self._in_hand: ConsumedRecord | None = None
         """What a `for` loop handed over last, until the program says that it is finished."""
         self._looping = False
+        """Whether the last records are here, in `_rest` and `_in_hand`."""
         super().__init__(lambda: AsyncConsumer(*given, **keywords))
         self.settings = self._inner.settings
 
@@ -97,6 +98,7 @@ class Consumer(Face[AsyncConsumer]):
                     yield self._in_hand
                 self._in_hand = None
                 if not self._closed:
+                    self._looping = False  # what Ctrl-C keeps a poll from bringing is with the consumer behind
                     rest.extend(self._run(lambda: self._inner.poll(_POLL_SECONDS)))
                     self._looping = True
         finally:
@@ -145,7 +147,7 @@ class Consumer(Face[AsyncConsumer]):
         self._run(lambda: self._inner.unsubscribe(timeout))
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand over nothing of these until `resume`; what was fetched is kept. The group is not left."""
+        """Hand over nothing of these until `resume`, and let others use their room. The group is not left."""
         self._give_back()
         self._run(lambda: _soon(self._inner.pause, *partitions))
 

@@ -7,8 +7,9 @@ what positions were, how offsets are looked up (`Locator`); records are not look
 Invariants: what an answer brings is taken only if the partition is still in the turn in which it was asked for, at the
 same offset, under the same leader; a broker is asked again only when every partition that is read from it has room, so
 that a fetch that waits for some keeps no other from going on. Memory: a partition's buffer is not filled while it holds
-`max.partition.fetch.bytes`, nothing is fetched while half of `fetch.max.bytes` wait, and each broker's answer has at
-most `fetch.max.bytes`; only a batch that is larger than all that comes anyway.
+`max.partition.fetch.bytes`, nothing is fetched while half of `fetch.max.bytes` wait, paused partitions have at most as
+much again set aside, and each broker's answer has at most `fetch.max.bytes`; only a batch that is larger than all that
+comes anyway.
 """
 
 import asyncio
