@@ -12,13 +12,10 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.broker import pullers
-from ottla.broker.assignments import Assignments
-from ottla.broker.broker import Broker
 from ottla.broker.handlers import fetch
 from ottla.broker.partitions import Partition
 from ottla.log.flushing import FlushTicket
 from ottla.metadata.partition_change import PartitionChange
-from ottla.node.assembly import Assembly
 from ottla.replication.leader import Leading
 from ottla.sim import universe
 from ottla.sim.faults import Power
@@ -69,19 +66,6 @@ def elect_out_of_the_in_sync_set(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionChange, "_has_everything", lambda change, replica: True)
 
 
-def say_nothing_of_directories(patch: pytest.MonkeyPatch) -> None:
-    """The controller is never told where replicas lie."""
-    patch.setattr(Assignments, "lies_in", lambda assignments, partition, state, directory: None)
-
-
-def vouch_for_logs_unseen(patch: pytest.MonkeyPatch) -> None:
-    """A broker is what it was before it was killed, whatever it finds in its logs."""
-
-    async def vouch(assembly: Assembly, broker: Broker) -> None: ...
-
-    patch.setattr(Assembly, "_vouch", vouch)
-
-
 def lies_in_wait(plan: universe.Plan) -> bool:
     """Whether leaders die at the worst moment."""
     return plan.ambushes and plan.replicas > 1
@@ -92,11 +76,6 @@ def trusts_its_disk(plan: universe.Plan) -> bool:
     return plan.ambushes and plan.power is Power.ANY and plan.replicas == 1
 
 
-def has_several_disks(plan: universe.Plan) -> bool:
-    """Whether directories fail and data is lost."""
-    return plan.disks and plan.replicas > 1
-
-
 Suits = Callable[[universe.Plan], bool]
 BREAKS: dict[Callable[[pytest.MonkeyPatch], None], Suits] = {
     skip_the_fsync: trusts_its_disk,
@@ -104,8 +83,6 @@ BREAKS: dict[Callable[[pytest.MonkeyPatch], None], Suits] = {
     forget_truncation: lies_in_wait,
     accept_a_stale_epoch: lies_in_wait,
     elect_out_of_the_in_sync_set: lies_in_wait,
-    say_nothing_of_directories: has_several_disks,
-    vouch_for_logs_unseen: has_several_disks,
 }
 """And the universes in which each is looked for; others may notice too."""
 

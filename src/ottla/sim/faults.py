@@ -71,13 +71,15 @@ class Faults:
         if disks:
             every.append(self._fail_directory)
             if sum("broker" in node.roles for node in cluster.nodes) > 1:
-                every += [self._lose_disks, self._lose_folder, self._fall_one_by_one]
+                every += [self._lose_disks, self._lose_folder]
         # Some universes know few faults and those often: that finds what a mixture of all hides.
         self._kinds = random.sample(every, random.randint(2, len(every)))
         self._pause_seconds = random.uniform(0.5, 4.0)
         if ambushes:
             alone = len(cluster.nodes) == 1
             lurking = [self._cut_power] if alone else [self._strand_leader, self._outrun_follower]
+            if disks and not alone:
+                lurking = [self._fall_one_by_one]
             self._kinds += lurking * len(self._kinds)
         self.happened = 0
 
@@ -376,6 +378,7 @@ class Faults:
         if not self.everything_in_sync() or any(node.disk.fault is not None for node in brokers):
             return
         falling = self._random.sample(brokers, len(brokers))
+        self._scheduler.trace.tell(f"one after the other falls: {' '.join(node.name for node in falling)}")
         seconds = 0.0
         for place, node in enumerate(falling):
             seconds += self._random.uniform(0.3, 2.5)
