@@ -65,7 +65,6 @@ class Segment:
         "_latest",
         "_open_files",
         "base_offset",
-        "closed",
         "created_ms",
         "directory",
         "first_bytes",
@@ -97,7 +96,6 @@ class Segment:
         self.size = 0
         self.created_ms = 0
         self.jitter_ms = 0
-        self.closed = False
         self.first_bytes = b""
         """What a loaded file begins with, up to the number of its format."""
         self.longer = False
@@ -194,7 +192,6 @@ class Segment:
         file = self._file
         if file is None:
             file = self._file = self._open_files.open(self._disk, self.path, create=self.size == 0)
-            self.closed = False
             self._open_files.took(self)
         return file
 
@@ -457,7 +454,6 @@ class Segment:
 
     def close(self) -> None:
         """Hold nothing open; the segment can be used again all the same."""
-        self.closed = True
         self.let_go()
         self._open_files.left(self)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.log.files import DELETED_SUFFIX, StorageFailure
+from ottla.log.open_files import OpenFiles
 from ottla.log.segment import Segment
 from ottla.log.settings import LogSettings
 from ottla.records.header import CorruptBatch, read_header
@@ -120,14 +121,16 @@ def test_a_loaded_segment_is_as_it_was(disk: FaultyDisk, segment: Segment, tmp_p
 
 
 def test_a_segment_that_does_nothing_holds_no_descriptor(disk: FaultyDisk, tmp_path: Path) -> None:
-    made = Segment.create(disk, str(tmp_path), BASE, SETTINGS)
-    assert made.closed
+    open_files = OpenFiles(10)
+    Segment.create(disk, str(tmp_path), BASE, SETTINGS, open_files=open_files)
+    assert len(open_files) == 0
     assert disk.list(str(tmp_path)) == [f"{BASE:020d}.log"]
-    lazy = Segment.lazy(disk, str(tmp_path), 0, SETTINGS)
+    lazy = Segment.lazy(disk, str(tmp_path), 0, SETTINGS, open_files=open_files)
     assert not disk.exists(lazy.path)
     add(lazy, 0, b"first")
-    assert not lazy.closed
+    assert len(open_files) == 1
     lazy.close()
+    assert len(open_files) == 0
 
 
 @pytest.mark.parametrize("offset", [BASE + 20, BASE + 21])
@@ -183,9 +186,10 @@ def test_all_files_are_renamed_and_go_together(disk: FaultyDisk, segment: Segmen
     assert disk.list(str(tmp_path)) == [f"{BASE:020d}{kind}.deleted" for kind in (".index", ".log", ".timeindex")]
     located = segment.locate(BASE + 3)
     assert located is not None, "who still holds it can read on"
+    file = segment.file
     segment.delete()
     assert disk.list(str(tmp_path)) == []
-    assert segment.closed
+    assert not segment.has_open(file)
 
 
 def test_a_damaged_length_is_corruption_and_not_an_endless_walk(segment: Segment) -> None:
