@@ -17,7 +17,7 @@ from ottla.spark.journal import Superseded
 from ottla.spark.sink import ExactStreamWriter, Task
 from support.brokers import Broker, broker_under_test
 from support.processes import until
-from support.sink_runs import QUERY, Run, assert_committed, committed_values
+from support.sink_runs import Run, assert_committed, committed_values
 from support.topics import create_topic
 
 
@@ -190,8 +190,8 @@ def test_a_task_that_fails_leaves_nothing_and_its_next_attempt_writes(
 
     writer: ExactStreamWriter = pickle.loads(shipped)
     with pytest.raises(ZeroDivisionError):
-        writer.write_task(Task(QUERY, 0, 0, 0), rows(True))
-    query.commit(0, [writer.write_task(Task(QUERY, 0, 0, 1), rows(False))])
+        writer.write_task(Task(query.query, 0, 0, 0), rows(True))
+    query.commit(0, [writer.write_task(Task(query.query, 0, 0, 1), rows(False))])
     assert_committed(broker, "sink-failed", ["a"])
 
 
@@ -202,7 +202,7 @@ def test_what_attempts_left_open_that_died_is_aborted_with_the_batch(broker: Bro
     for attempt in range(3):  # two of them are never heard of: their rows are in open transactions
         writer: ExactStreamWriter = pickle.loads(shipped)
         rows = pa.record_batch({"value": pa.array(["a"], pa.string())})
-        messages.append(writer.write_task(Task(QUERY, 0, 0, attempt), iter([rows])))
+        messages.append(writer.write_task(Task(query.query, 0, 0, attempt), iter([rows])))
     query.commit(0, messages[-1:])
     query.batch(1, [["b"]])
     assert_committed(broker, "sink-died", ["a", "b"])
@@ -222,7 +222,7 @@ def test_many_rows_of_several_topics_all_arrive(broker: Broker, run: Callable[[s
         )
         for first in range(0, 150_000, 10_000)
     ]
-    message = writer.write_task(Task(QUERY, 0, 0, 0), iter(batches))
+    message = writer.write_task(Task(query.query, 0, 0, 0), iter(batches))
     assert message.rows == 150_000
     query.commit(0, [message])
     until(lambda: len(committed_values(broker, "sink-more")) == 37_500, "the rows of one topic")

@@ -30,7 +30,7 @@ from ottla.spark.transactions import Identity
 from support.batches import Rec
 from support.brokers import Broker
 from support.processes import until
-from support.sink_runs import QUERY, Run, assert_committed, write
+from support.sink_runs import Run, assert_committed, write
 from support.topics import create_topic, fill, values_of
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def test_what_the_first_release_decided_is_still_recognized(broker: Broker, run:
     driver = session.run(transactions.init(session.cluster, f"ottla-spark-{name}", 60_000, session.deadline()))
     fence = Fence(driver.producer_id, driver.producer_epoch, -1)
     form = {
-        "query": QUERY,
+        "query": query.query,
         "batch": 5,
         "generation": fence.generation,
         "tasks": {"0": list(message.identity)},
@@ -200,6 +200,22 @@ def test_what_is_decided_is_not_aborted_when_the_commit_fails(
     query.abort(0, messages)  # as Spark does then
     query.batch(0, [["a", "b"], ["c"]])
     assert_committed(broker, "decided-unanswered", ["a", "b", "c"])
+
+
+def test_what_is_decided_is_finished_under_another_name_too(
+    broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = run("decided-before")
+    messages = query.tasks(0, [["a"], ["b"]])
+    with monkeypatch.context() as patch:
+        patch.setattr(sink, "_end", unanswered)
+        with pytest.raises(DeadlineExceeded):
+            query.commit(0, messages)
+    elsewhere = run("decided-elsewhere", checkpointLocation="/checkpoints/decided-before")
+    elsewhere.query = query.query
+    elsewhere.batch(0, [["a", "b"]])
+    assert_committed(broker, "decided-before", ["a", "b"])
+    assert_committed(broker, "decided-elsewhere", ["a", "b"])
 
 
 def test_a_decision_that_comes_after_the_abort_is_none(broker: Broker, run: Begin) -> None:
@@ -274,7 +290,9 @@ def test_a_decision_of_fifty_thousand_tasks_fits_into_a_record(broker: Broker, r
         for number in range(50_000)
     }
     whole = combined(part.fingerprint for part in parts.values())
-    decision = Decision(QUERY, 1, (fence.producer_id, fence.generation), parts, len(parts), whole, topic="t", place="p")
+    decision = Decision(
+        query.query, 1, (fence.producer_id, fence.generation), parts, len(parts), whole, topic="t", place="p"
+    )
     session.run(journal.decide(fence, decision))
     assert session.run(journal.last(session.run(journal.fence()))) == decision
 
@@ -313,7 +331,7 @@ def test_what_is_to_be_decided_has_no_time_out_where_the_cluster_offers_that(
             messages = query.tasks(0, [["a"], ["b"]])
         query.commit(0, messages)
         assert_committed(broker, "held", ["a", "b"])
-        write(query.shipped(), Task(QUERY, 1, 0, 0), ["dead"])  # what nobody decides must not be held for ever
+        write(query.shipped(), Task(query.query, 1, 0, 0), ["dead"])  # what nobody decides must not be held for ever
         query.batch(1, [["c"]])
         assert_committed(broker, "held", ["a", "b", "c"])
 
@@ -330,7 +348,7 @@ def test_what_dead_runs_left_open_is_ended_before_the_next_begins(broker: Broker
     for _ in range(2):  # two drivers in a row die in the middle of a batch
         writer = query.shipped()
         for number, attempt in ((0, 0), (0, 1), (5, 0)):
-            write(writer, Task(QUERY, 0, number, attempt), ["dead"])
+            write(writer, Task(query.query, 0, number, attempt), ["dead"])
     query.batch(0, [["a"], ["b"]])
     assert_committed(broker, "left-open", ["a", "b"])
 
@@ -338,17 +356,27 @@ def test_what_dead_runs_left_open_is_ended_before_the_next_begins(broker: Broker
 def test_an_attempt_that_ran_beside_the_chosen_one_holds_nobody_back(broker: Broker, run: Begin) -> None:
     query = run("left-beside")
     writer = query.shipped()
-    chosen = write(writer, Task(QUERY, 0, 0, 0), ["a"])
-    write(writer, Task(QUERY, 0, 0, 1), ["a"])
+    chosen = write(writer, Task(query.query, 0, 0, 0), ["a"])
+    write(writer, Task(query.query, 0, 0, 1), ["a"])
     query.commit(0, [chosen])
     assert_committed(broker, "left-beside", ["a"])
+
+
+def test_what_a_task_of_the_run_before_began_late_is_ended_with_the_next_batch(broker: Broker, run: Begin) -> None:
+    query = run("left-late")
+    query.batch(0, [["a"]])
+    stopped = query.shipped()
+    messages = query.tasks(1, [["b"]])
+    write(stopped, Task(query.query, 1, 3, 0), ["late"])  # it was told to stop, and did not hear it at once
+    query.commit(1, messages)
+    assert_committed(broker, "left-late", ["a", "b"])
 
 
 def test_leftovers_that_could_not_be_looked_for_are_looked_for_with_the_next_batch(
     broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = run("left-later")
-    write(query.shipped(), Task(QUERY, 0, 5, 0), ["dead"])
+    write(query.shipped(), Task(query.query, 0, 5, 0), ["dead"])
     with monkeypatch.context() as patch:
         patch.setattr(transactions, "find_open", unanswered)
         query.batch(0, [["a"]])

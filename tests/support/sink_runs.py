@@ -15,8 +15,6 @@ from support.processes import until
 if TYPE_CHECKING:
     from support.brokers import Broker
 
-QUERY = "9a1b"
-
 
 def committed_values(broker: Broker, topic: str) -> list[str]:
     """What a reader of committed records sees, in order of value."""
@@ -42,17 +40,20 @@ class Run:
             "checkpointLocation": f"/checkpoints/{topic}",
         }
         self.options = parse_sink(given | more, {"value": "string"}, streaming=True)
+        self.query = f"query-to-{topic}"
+        """Its id, which a restart has again."""
 
     def shipped(self) -> ExactStreamWriter:
         """What tasks get: the driver has begun a batch."""
         writer: ExactStreamWriter = pickle.loads(pickle.dumps(ExactStreamWriter(self.options)))
         return writer
 
-    def tasks(self, batch: int, rows: list[list[str]], query: str = QUERY) -> list[Written]:
+    def tasks(self, batch: int, rows: list[list[str]]) -> list[Written]:
         """A batch up to its commit."""
         shipped = pickle.dumps(self.shipped())
         return [
-            write(pickle.loads(shipped), Task(query, batch, number, 0), values) for number, values in enumerate(rows)
+            write(pickle.loads(shipped), Task(self.query, batch, number, 0), values)
+            for number, values in enumerate(rows)
         ]
 
     def commit(self, batch: int, messages: list[Written]) -> None:

@@ -106,6 +106,11 @@ class Decision(NamedTuple):
     swept: bool = False
     """And none is open that the sink began otherwise."""
 
+    @property
+    def identities(self) -> dict[int, Identity]:
+        """The transactions that are to be committed, by task."""
+        return {task: part.identity for task, part in self.parts.items() if part.identity is not None}
+
     def encoded(self) -> bytes:
         form = self._asdict()
         form["parts"] = {str(task): [*part.fingerprint, *(part.identity or ())] for task, part in self.parts.items()}

@@ -239,13 +239,13 @@ async def _recover(session: Session, options: SinkOptions) -> Recovered:
     decision = await journal.last(fence)
     lost: frozenset[int] = frozenset()
     if decision is not None and not decision.ended:
-        open_parts = {task: part.identity for task, part in decision.parts.items() if part.identity is not None}
-        endings = await _end(session, open_parts.values(), committed=True)
-        lost = frozenset(task for task, ending in zip(open_parts, endings, strict=True) if ending is Ending.LOST)
+        endings = await _end(session, decision.identities.values(), committed=True)
+        told = zip(decision.identities, endings, strict=True)
+        lost = frozenset(task for task, ending in told if ending is Ending.LOST)
     swept = decision is not None and decision.swept and decision.fence == (fence.producer_id, fence.generation - 1)
     if not swept:
         await journal.refuse_retention()
-        swept = await _sweep(session, f"ottla-spark-{options.sink_id}-")
+        swept = await _sweep(session, options)
     ranges = planned_ranges(options.checkpoint) if options.checkpoint else {}
     return Recovered(fence, decision, lost, swept, ranges)
 
@@ -253,8 +253,12 @@ async def _recover(session: Session, options: SinkOptions) -> Recovered:
 async def _decide(session: Session, options: SinkOptions, written: list[Written], batch: int) -> None:
     journal = Journal(session, options.decision_topic, options.sink_id)
     fence, query = written[0].fence, written[0].task.query
-    if written[0].first and not options.named:
-        await _refuse_other_name(journal, options, written[0])
+    if written[0].first:
+        for other in await journal.of_query(query, fence):
+            if not options.named:
+                _refuse_other_name(other, options, written[0].task)
+            if not other.ended:  # nobody else finishes it: the query is called otherwise from now on
+                await _end(session, other.identities.values(), committed=True)
     decision = Decision(
         query,
         batch,
@@ -268,11 +272,11 @@ async def _decide(session: Session, options: SinkOptions, written: list[Written]
     )
     await journal.decide(fence, decision)
     identities = [each.identity for each in written if each.identity is not None]
-    # beside these, attempts may have left something open whose executors died, or that ran beside the chosen ones
-    own = f"ottla-spark-{options.sink_id}-{fence.generation % GENERATIONS}-"
+    # beside these, attempts may have left something open whose executors died, or that ran beside the chosen ones, or
+    # tasks of the run before that were told to stop and began once more
     endings, swept = await asyncio.gather(
         _end(session, identities, committed=True),
-        _sweep(session, own, frozenset(each.transactional_id for each in identities)),
+        _sweep(session, options, frozenset(each.transactional_id for each in identities)),
     )
     if Ending.LOST in endings:
         raise TransactionLost(
@@ -295,8 +299,8 @@ async def _end(session: Session, identities: Iterable[Identity], *, committed: b
     return list(await asyncio.gather(*ends))
 
 
-async def _sweep(session: Session, prefix: str, decided: frozenset[str] = frozenset()) -> bool:
-    """Abort what is open under ids like this and was not decided; readers would wait for it until its time-out.
+async def _sweep(session: Session, options: SinkOptions, decided: frozenset[str] = frozenset()) -> bool:
+    """Abort what is open under the sink's ids and was not decided; readers would wait for it until its time-out.
 
     False when not everything could be looked for: that must not hold the batch, and is done with the next.
     """
@@ -304,7 +308,7 @@ async def _sweep(session: Session, prefix: str, decided: frozenset[str] = frozen
     timeout = session.settings.integer("transaction.timeout.ms")
     deadline = min(session.deadline(), cluster.deadline(_SWEEP_SECONDS))
     try:
-        found = await transactions.find_open(cluster, prefix, deadline)
+        found = await transactions.find_open(cluster, f"ottla-spark-{options.sink_id}-", deadline)
         aborts = [transactions.init(cluster, each, timeout, deadline) for each in found if each not in decided]
         await asyncio.gather(*aborts)
     except ClientError:
@@ -312,17 +316,16 @@ async def _sweep(session: Session, prefix: str, decided: frozenset[str] = frozen
     return True
 
 
-async def _refuse_other_name(journal: Journal, options: SinkOptions, message: Written) -> None:
+def _refuse_other_name(other: Decision, options: SinkOptions, task: Task) -> None:
     """A checkpoint that was moved, or is called otherwise than before, would have its last batch written twice."""
-    task = message.task
-    for other in await journal.of_query(task.query, message.fence):
-        if other.topic in ("", options.topic) and other.batch >= task.batch:
-            raise CheckpointMismatch(
-                f"batch {task.batch} is to be written, and batch {other.batch} of this query is in the topic: it was "
-                f"written when the checkpoint was called {other.place or 'otherwise'}, not {options.place}. Set the "
-                f"option sinkId to {other.place or 'that name'} to go on from there, or to a new name to write the "
-                "rows once more."
-            )
+    same_topic = other.topic == options.topic or not other.topic or not options.topic
+    if same_topic and other.batch >= task.batch:
+        raise CheckpointMismatch(
+            f"batch {task.batch} is to be written, and batch {other.batch} of this query is in the topic: it was "
+            f"written when the checkpoint was called {other.place or 'otherwise'}, not {options.place}. Set the "
+            f"option sinkId to {other.place or 'that name'} to go on from there, or to a new name to write the "
+            "rows once more."
+        )
 
 
 def _refuse_other_rows(written: list[Written], batch: int) -> None:
