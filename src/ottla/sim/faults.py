@@ -22,6 +22,8 @@ from ottla.sim.cluster import SimCluster, SimNode
 LONGEST_SECONDS = 6.0
 PATIENCE_SECONDS = 12.0
 """How long an ambush waits for a follower to fall out of the in-sync set."""
+FAILING_SYNCS = 0.3
+"""In how many universes syncs fail."""
 
 
 class Power(Enum):
@@ -81,6 +83,9 @@ class Faults:
             if disks and not alone:
                 lurking = [self._fall_one_by_one]
             self._kinds += lurking * len(self._kinds)
+        # Drawn apart, so that what the other faults of a seed do does not depend on it.
+        if Random(cluster.id).random() < FAILING_SYNCS:
+            self._kinds += [self._fail_sync] * 2
         self.happened = 0
 
     def start(self) -> None:
@@ -404,3 +409,26 @@ class Faults:
             lost = self._random.choice(folders)
             self._scheduler.trace.tell(f"{node.name} loses {lost}")
             node.disk.lose(lost)
+
+    def _fail_sync(self) -> None:
+        """One sync of a node fails; what it was to write is in memory alone then, and seems to be on the disk."""
+        node = self._random.choice(self._cluster.nodes)
+        self._scheduler.trace.tell(f"{node.name} has a disk whose next sync fails")
+        failed: list[str] = []
+
+        def fault(operation: str, path: str) -> int:
+            if operation != "sync" or failed:
+                return 0
+            failed.append(path)
+            self._scheduler.trace.tell(f"{node.name} fails to sync {path}")
+            return errno.EIO
+
+        def clear() -> None:
+            if not self._healed and node.disk.fault is fault:
+                node.disk.fault = None
+                self._bring_back(node)
+                # A broker that cannot trust its only disk has ended.
+                self._boot(node)
+
+        node.disk.fault = fault
+        self._scheduler.after(self._duration(), clear)

@@ -1,8 +1,8 @@
 """What must hold inside the nodes at every moment, looked at from outside while they run.
 
-Owns: the invariants that no client can see: one leader per epoch, watermarks that never go back, logs and images that
-agree, and that whoever may be elected has all that was acknowledged. Never knows: how anything came about, what clients
-do. Invariant: a look changes nothing in the nodes.
+Owns: the invariants that no client can see: one leader per epoch, watermarks and last stable offsets that never go
+back, logs and images that agree, and that whoever may be elected has all that was acknowledged and, in sync, all below
+the watermark. Never knows: how anything came about, what clients do. Invariant: a look changes nothing in the nodes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,11 +19,12 @@ KEPT_IMAGES = 200
 
 
 class _Mark(NamedTuple):
-    """The watermark of a leader in one epoch."""
+    """How far readers get at a leader in one epoch."""
 
     life: int
     epoch: int
-    offset: int
+    high_watermark: int
+    last_stable_offset: int
 
 
 class Watch:
@@ -101,14 +102,16 @@ class Watch:
             log = partition.log
             if log is None or not partition.leads:
                 continue
-            mark = _Mark(node.life, partition.leader_epoch, log.high_watermark)
+            mark = _Mark(node.life, partition.leader_epoch, log.high_watermark, log.last_stable_offset)
             before = self._marks.get((node.id, partition.name))
             self._marks[node.id, partition.name] = mark
-            if before is not None and before[:2] == mark[:2] and mark.offset < before.offset:
-                self._violation(
-                    f"the high watermark of {partition.name} went back on {node.name} in epoch {mark.epoch}: "
-                    f"{before.offset} to {mark.offset}"
-                )
+            if before is not None and before[:2] == mark[:2]:
+                for what, was, found in zip(_Mark._fields[2:], before[2:], mark[2:], strict=True):
+                    if found < was:
+                        self._violation(
+                            f"the {what} of {partition.name} went back on {node.name} in epoch {mark.epoch}: "
+                            f"{was} to {found}"
+                        )
             if log.high_watermark > log.end_offset:
                 self._violation(
                     f"the high watermark of {partition.name} on {node.name} is beyond its end: "
@@ -120,7 +123,8 @@ class Watch:
             self._newest = image
 
     def _look_at_members(self) -> None:
-        """Whoever is in sync or eligible, and serves, has every record that was acknowledged."""
+        """Whoever is in sync or eligible, and serves, has every record that was acknowledged; in sync, all below the
+        high watermark."""
         serving = {node.id: node for node in self._cluster.nodes if node.ready and node.assembly is not None}
         for name, end in self._acknowledged_end.items():
             partition = None if self._newest is None else self._newest.partition(*name)
@@ -130,9 +134,15 @@ class Watch:
                 node = serving.get(replica)
                 broker = None if node is None or node.assembly is None else node.assembly.broker
                 held = None if broker is None else broker.partitions.get(name)
-                if held is not None and held.log is not None and held.log.end_offset < end:
+                if held is None or held.log is None:
+                    continue
+                mark = self._marks.get((partition.leader, name))
+                least = end
+                if mark is not None and mark.epoch == partition.leader_epoch and replica in partition.in_sync:
+                    least = max(end, mark.high_watermark)
+                if held.log.end_offset < least:
                     self._violation(
-                        f"node-{replica} may lead {name} and ends at {held.log.end_offset}, acknowledged up to {end}: "
+                        f"node-{replica} may lead {name} and ends at {held.log.end_offset}, counted on up to {least}: "
                         f"leader {partition.leader} in epoch {partition.leader_epoch}, in sync {partition.in_sync}, "
                         f"eligible {partition.eligible}"
                     )
