@@ -256,6 +256,23 @@ def test_a_partition_named_thousands_of_times_is_written_once(broker: OttlaProce
     innocent.go_on(20)
 
 
+def test_a_produce_to_thousands_of_partitions_is_carried_out_between_other_requests(
+    broker: OttlaProcess, innocent: Bystander
+) -> None:
+    with connect(broker) as connection:
+        create_topic(connection, "thousands", 1500)
+        until(lambda: try_produce(connection, "thousands", b"last", 1499)[0] == "none", "all its logs are made")
+        rows = [{"index": at, "records": batch([Rec(b"%d" % at)])} for at in range(4000)]
+        fields = {"acks": 1, "timeout": 5000, "topic_data": [{"name": "thousands", "partition_data": rows}]}
+        connection.send("produce", 9, fields)
+        answer = beside(innocent, 1, connection.receive)
+        found = [row for topic in answer["responses"] for row in topic["partition_responses"]]
+        assert [row["index"] for row in found] == list(range(4000))
+        assert {row["error_code"] for row in found[:1500]} == {"none"}
+        assert {row["error_code"] for row in found[1500:]} == {"unknown_topic_or_partition"}
+        assert [record.value for record in fetch_all(connection, "thousands", 700)] == [b"700"]
+
+
 @pytest.mark.parametrize("partitions", [20_000, 1], ids=["of very many partitions", "of one partition"])
 @pytest.mark.parametrize("session_epoch", [0, -1], ids=["with a session", "without a session"])
 def test_a_fetch_that_names_twenty_thousand_partitions_is_answered_between_other_requests(

@@ -42,6 +42,7 @@ def test_a_produce_request_is_read_alike(version: int, seed: int) -> None:
     )
     frame = memoryview(b"head" + encode(message, version))
     read = produce.read_request(frame, 4, version)
+    assert in_the_end(produce.read_in_steps(frame, 4, version)) == produce.only_last(read)
     assert read.transactional_id == message.transactional_id
     assert (read.acks, read.timeout_ms) == (message.acks, message.timeout_ms)
     assert read.topics == [

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ottla.wire.codec import decode_in_steps
 from ottla.wire.primitives import (
     MalformedMessage,
+    ManyPartitions,
     read_compact_count,
     read_compact_string,
     read_count,
@@ -44,10 +45,6 @@ NO_WATERMARK = 2**63 - 1
 _WATERMARK_TAG = 1
 AT_ONCE = 1000
 """So many topics and partitions are read, or written, in one go: a millisecond or two."""
-
-
-class ManyPartitions(Exception):
-    """A request that is to be read in steps."""
 
 
 class WantedPartition(NamedTuple):

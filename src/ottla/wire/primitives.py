@@ -41,6 +41,10 @@ class MalformedMessage(Exception):
     """Bytes that are no message of the version they claim to be."""
 
 
+class ManyPartitions(Exception):
+    """A request that names so many partitions that it is to be read in steps."""
+
+
 def read_varint(b: memoryview, p: int) -> tuple[int, int]:
     try:
         value = b[p]

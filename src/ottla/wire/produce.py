@@ -2,15 +2,18 @@
 
 Owns: the bytes of Produce v3 to v13. Never knows: partitions or logs. Records stay a view of the frame, never a copy.
 The general codec reads and writes the same bytes (a property test holds the two together); this one makes no objects
-beyond tuples.
+beyond tuples. Requests that name very many partitions are left to that one, which reads them in steps.
 """
 
+from collections.abc import Generator
 from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
+from ottla.wire.codec import decode_in_steps
 from ottla.wire.primitives import (
     MalformedMessage,
+    ManyPartitions,
     read_compact_count,
     read_compact_string,
     read_compact_view,
@@ -31,8 +34,10 @@ _PARTITION = Struct(">ii")
 _RESULT = Struct(">ihqq")
 _RESULT_START = Struct(">ihqqq")
 
+AT_ONCE = 1000
+"""So many topics and partitions are read in one go."""
 MOST_PARTITIONS = 20_000
-"""What one request may name: ten times what a producer fills in practice, and read in a few milliseconds."""
+"""What one request may name: a megabyte, which is all that producers send by default, has room for 13,000 batches."""
 
 _new = tuple.__new__  # half the time of a named tuple's own constructor
 
@@ -86,8 +91,8 @@ def _read_flexible(b: memoryview, p: int, version: int) -> ProduceRequest:
                 raise MalformedMessage("a topic without a name")
         partition_count, p = read_compact_count(b, p)
         named += partition_count
-        if named > MOST_PARTITIONS:
-            _too_many()
+        if named > AT_ONCE:
+            raise ManyPartitions
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partition_count):
             (partition,) = _INT32.unpack_from(b, p)
@@ -113,8 +118,8 @@ def _read_legacy(b: memoryview, p: int) -> ProduceRequest:
         (partition_count,) = _INT32.unpack_from(b, p)
         p += 4
         named += partition_count
-        if named > MOST_PARTITIONS:
-            _too_many()
+        if named > AT_ONCE:
+            raise ManyPartitions
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partition_count):
             partition, size = _PARTITION.unpack_from(b, p)
@@ -131,8 +136,30 @@ def _read_legacy(b: memoryview, p: int) -> ProduceRequest:
     return _new(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
 
 
-def _too_many() -> None:
-    raise MalformedMessage(f"more than {MOST_PARTITIONS} topics and partitions in one request")
+def read_in_steps(frame: memoryview, position: int, version: int) -> Generator[None, None, ProduceRequest]:
+    """The same request, its value in the end; a partition that is named again counts as it was named last."""
+    from ottla.wire.messages.produce import ProduceRequest as Message
+
+    message = yield from decode_in_steps(Message, version, frame, position)
+    topics: dict[str | bytes, dict[int, memoryview | None]] = {}
+    named = 0
+    for topic in message.topic_data:
+        partitions = topics.setdefault(topic.topic_id if version >= FIRST_TOPIC_ID else topic.name, {})
+        named += 1 + len(topic.partition_data)
+        if named > MOST_PARTITIONS:
+            raise MalformedMessage(f"more than {MOST_PARTITIONS} topics and partitions in one request")
+        for each in topic.partition_data:
+            partitions[each.index] = None if each.records is None else memoryview(each.records)
+            yield
+    found = [(topic, list(partitions.items())) for topic, partitions in topics.items()]
+    return ProduceRequest(message.transactional_id, message.acks, message.timeout_ms, found)
+
+
+def portions(request: ProduceRequest) -> Generator[ProduceRequest, None, None]:
+    """The request in parts of so many partitions as may be written to at once."""
+    for topic, partitions in request.topics:
+        for start in range(0, len(partitions), AT_ONCE):
+            yield request._replace(topics=[(topic, partitions[start : start + AT_ONCE])])
 
 
 def only_last(request: ProduceRequest) -> ProduceRequest:

@@ -10,7 +10,14 @@ from ottla.wire.codec import PORTION, decode, decode_in_steps, encode
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from ottla.wire.primitives import MOST_ELEMENTS, MOST_TAGS, MalformedMessage, skip_tags, write_varint
+from ottla.wire.primitives import (
+    MOST_ELEMENTS,
+    MOST_TAGS,
+    MalformedMessage,
+    ManyPartitions,
+    skip_tags,
+    write_varint,
+)
 
 
 def names(count: int) -> bytes:
@@ -56,10 +63,13 @@ def test_a_produce_request_names_a_bounded_number_of_partitions(version: int) ->
         head = b"\xff\xff\0\1" + struct.pack(">iih", 1000, 1, 1) + b"t" + struct.pack(">i", count)
         return head + struct.pack(">ii", 7, -1) * count
 
-    ((topic, partitions),) = produce.read_request(memoryview(of(19_000)), 0, version).topics
-    assert (topic, len(partitions)) == ("t", 19_000)
+    ((topic, partitions),) = produce.read_request(memoryview(of(900)), 0, version).topics
+    assert (topic, len(partitions)) == ("t", 900)
+    with pytest.raises(ManyPartitions):
+        produce.read_request(memoryview(of(1000)), 0, version)
+    assert len(list(produce.read_in_steps(memoryview(of(19_000)), 0, version))) >= 19_000
     with pytest.raises(MalformedMessage, match="more than"):
-        produce.read_request(memoryview(of(produce.MOST_PARTITIONS)), 0, version)
+        list(produce.read_in_steps(memoryview(of(produce.MOST_PARTITIONS)), 0, version))
 
 
 def test_a_partition_that_is_named_again_counts_as_it_was_named_last() -> None:

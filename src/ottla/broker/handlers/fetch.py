@@ -28,12 +28,12 @@ from ottla.wire.fetch import (
     FIRST_TOPIC_ID,
     FetchRequest,
     FetchResult,
-    ManyPartitions,
     WantedPartition,
     read_request,
     write_in_steps,
     write_response,
 )
+from ottla.wire.primitives import ManyPartitions
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

@@ -7,6 +7,7 @@ that serves them is done (`flush.messages`). acks=0 gets no answer; a failed app
 as in Kafka, so that the client notices.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
@@ -23,7 +24,17 @@ from ottla.net.connection import Connection, Deferred
 from ottla.records.compression import Compression
 from ottla.records.header import MAGIC, MAGIC_POSITION
 from ottla.wire.apis import PRODUCE, HotHead, hot_response
-from ottla.wire.produce import PartitionResult, ProduceRequest, only_last, read_request, write_response
+from ottla.wire.primitives import ManyPartitions
+from ottla.wire.produce import (
+    AT_ONCE,
+    PartitionResult,
+    ProduceRequest,
+    only_last,
+    portions,
+    read_in_steps,
+    read_request,
+    write_response,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -62,7 +73,11 @@ Waits = tuple[list[Written], list[Partition], list[Unchecked]]
 
 def handle(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> None:
     version, _, position = head
-    request = _read(frame, position, version)
+    try:
+        request = _read(frame, position, version)
+    except ManyPartitions:
+        _handle_long(broker, connection, frame, head)
+        return
     admission = None
     if request.transactional_id is not None:
         granted = _admitted(broker, request, version)
@@ -71,6 +86,54 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
             return
         admission = granted
     carry_out(broker, connection, request, frame, head, admission)
+
+
+def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> None:
+    """Write to very many partitions a portion at a time; nothing else is taken from the connection meanwhile."""
+    version, _, position = head
+    kept = connection.keep(frame)
+    place = connection.defer(alone=True)
+
+    async def carry_out_in_steps() -> None:
+        request = await broker.dispatcher.in_steps(read_in_steps(kept, position, version), bounded=True)
+        if request.transactional_id is not None:
+            # What is admitted is to be written at that moment, however much it is.
+            _carry_out_admitted(broker, connection, request, kept, head, place)
+            return
+        waits: Waits = ([], [], [])
+        answers: Answers = []
+        if request.acks not in (ALL, 0, 1):
+            answers = refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
+        else:
+            for portion in portions(request):
+                answers += append(broker, portion, version, kept, None, waits)
+                await asyncio.sleep(0)
+        if not connection.open:
+            return
+        if waits[2]:
+            _check_rest(broker, connection, request, kept, head, None, answers, waits, place)
+        else:
+            _answer(broker, connection, request, head, answers, waits, place)
+
+    broker.dispatcher.take_time(place, AT_ONCE, carry_out_in_steps)
+
+
+def _carry_out_admitted(
+    broker: "Broker",
+    connection: Connection,
+    request: ProduceRequest,
+    frame: memoryview,
+    head: HotHead,
+    place: Deferred,
+) -> None:
+    def go_on(granted: "Admission") -> None:
+        carry_out(broker, connection, request, frame, head, granted, place)
+
+    admission = _admitted(broker, request, head[0])
+    if isinstance(admission, tuple):
+        go_on(admission)
+    else:
+        _when_admitted(connection, admission, go_on)
 
 
 def _read(frame: memoryview, position: int, version: int) -> ProduceRequest:
@@ -139,12 +202,18 @@ def _postpone(
     place = connection.defer(alone=True)
     kept = memoryview(bytearray(frame))
 
+    def go_on(granted: "Admission") -> None:
+        carry_out(broker, connection, _read(kept, head[2], head[0]), kept, head, granted, place)
+
+    _when_admitted(connection, admission, go_on)
+
+
+def _when_admitted(connection: Connection, admission: "Postponed", go_on: Callable[["Admission"], None]) -> None:
     def admitted(granted: "Admission") -> None:
         if not connection.open:
             return
         try:
-            request = _read(kept, head[2], head[0])
-            carry_out(broker, connection, request, kept, head, granted, place)
+            go_on(granted)
         except Exception:
             logger.exception("a transactional request of %s failed", connection.peer)
             connection.drop("an internal error")
