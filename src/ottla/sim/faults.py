@@ -81,7 +81,7 @@ class Faults:
             alone = len(cluster.nodes) == 1
             lurking = [self._cut_power] if alone else [self._strand_leader, self._outrun_follower]
             if disks and not alone:
-                lurking = [self._fall_one_by_one]
+                lurking.append(self._fall_one_by_one)
             self._kinds += lurking * len(self._kinds)
         # Drawn apart, so that what the other faults of a seed do does not depend on it.
         if Random(cluster.id).random() < FAILING_SYNCS:
