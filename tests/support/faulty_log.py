@@ -16,7 +16,7 @@ from ottla.base.vocabulary import TopicId, TopicPartition
 from ottla.log.checkpoints import Checkpoint
 from ottla.log.cleaning import Limits
 from ottla.log.compaction import Compactor
-from ottla.log.data_directory import RUNNING_FILE
+from ottla.log.data_directory import DOUBTED_FILE
 from ottla.log.files import NotDurable, StorageFailure, World
 from ottla.log.index import AbortedTransaction
 from ottla.log.partition_log import AppendOutcome, PartitionLog
@@ -105,7 +105,7 @@ class FaultyLog:
 
     def _noted(self, failure: Exception | None) -> None:
         """Who cannot even note that a sync failed asks for another start of the machine."""
-        if isinstance(failure, NotDurable) and self.disk.inner.exists(f"{DATA}/{RUNNING_FILE}"):
+        if isinstance(failure, NotDurable) and not self.disk.inner.exists(f"{DATA}/{DOUBTED_FILE}"):
             self.machine_doubted = True
 
     def end(self, ending: str, chance: int) -> bool:

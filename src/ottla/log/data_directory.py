@@ -37,6 +37,8 @@ METADATA_LOG = "__cluster_metadata-0"
 """Its directory belongs to the quorum; the store leaves it alone."""
 RUNNING_FILE = ".ottla-running"
 """Which broker uses the directory, in which start of the machine and on which mount of its file system."""
+DOUBTED_FILE = ".ottla-doubted"
+"""What it is renamed to when a sync failed. It need not be durable: a machine that starts again has only its disk."""
 LONGEST_NAME = 255
 
 _NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)(?:\.[0-9a-zA-Z_-]+?-(?P<mark>delete|stray|future))?")
@@ -73,18 +75,7 @@ def aside_name(topic_partition: TopicPartition, identity: bytes, mark: str) -> s
 class DataDirectory:
     """A data directory this node holds the lock of once `claim` has returned."""
 
-    __slots__ = (
-        "_disk",
-        "_lock",
-        "_world",
-        "_written",
-        "failure",
-        "identity",
-        "known_epoch",
-        "last_epoch",
-        "path",
-        "unproven",
-    )
+    __slots__ = ("_disk", "_lock", "_world", "_written", "failure", "identity", "known_epoch", "last_epoch", "path")
 
     def __init__(self, path: str, world: World) -> None:
         self.path = path
@@ -93,8 +84,6 @@ class DataDirectory:
         """The epoch of the broker that was here last, if nothing that it wrote can be missing; else -1."""
         self.known_epoch = -1
         """The epoch of the broker that was here last as far as it is known, whatever may be missing."""
-        self.unproven = False
-        """Whether a sync may have failed here whose bytes no other process has written again."""
         self.failure: Exception | None = None
         """Why it is offline; None while it serves."""
         self._disk = world.disk
@@ -137,7 +126,6 @@ class DataDirectory:
         vouches for what is in it until somebody has read it."""
         stopped, running = os.path.join(self.path, CLEAN_STOP_FILE), os.path.join(self.path, RUNNING_FILE)
         clean = self._disk.exists(stopped)
-        self.unproven = not clean and not self._disk.exists(running)
         marks = [mark for mark in (stopped, running) if self._disk.exists(mark)]
         for mark in marks:
             self._disk.remove(mark)
@@ -172,11 +160,24 @@ class DataDirectory:
         replace_whole(self._disk, os.path.join(self.path, CLEAN_STOP_FILE), content)
 
     def doubt(self) -> None:
-        """A sync failed: the next process must not believe its own. Taking a name away needs no room."""
+        """A sync failed: the next process must not believe its own. Changing a name needs no room."""
+        running, doubted = os.path.join(self.path, RUNNING_FILE), os.path.join(self.path, DOUBTED_FILE)
         try:
-            self._disk.remove(os.path.join(self.path, RUNNING_FILE))
+            if self._disk.exists(running):
+                self._disk.rename(running, doubted)
+            else:
+                self._disk.open(doubted, create=True).close()
         except OSError as error:
             _logger.error("%s: a sync failed, which cannot be noted (%s); restart the machine", self.path, error)
+
+    @property
+    def doubted(self) -> bool:
+        """Whether a sync failed here whose bytes no process has written again since."""
+        return self._disk.exists(os.path.join(self.path, DOUBTED_FILE))
+
+    def prove(self) -> None:
+        """Everything was written again, and lasts."""
+        self._disk.remove(os.path.join(self.path, DOUBTED_FILE))
 
     def read_offsets(self, kind: Checkpoint) -> dict[TopicPartition, int]:
         """A checkpoint; a damaged one costs time (or history that retention would remove), never data."""

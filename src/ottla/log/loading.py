@@ -45,7 +45,7 @@ class DirectoryLoading:
         self._start_offsets = directory.read_offsets(Checkpoint.START_OFFSET)
         self._high_watermarks = directory.read_offsets(Checkpoint.HIGH_WATERMARK)
         self._cleaned_offsets = directory.read_offsets(Checkpoint.CLEANED)
-        self._unproven = directory.unproven
+        self._unproven = directory.doubted
         self.entries: list[PartitionDirectory] = []
         for entry in directory.partitions():
             if entry.mark is None:

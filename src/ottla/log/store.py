@@ -243,6 +243,12 @@ class LogStore:
                 )
             self._add(log, directory)
             self.intact = self.intact and log.intact
+        try:
+            if directory.doubted:
+                directory.prove()
+        except OSError as error:
+            self._fail(directory, StorageFailure.of(directory.path, error))
+            return
         now = self._world.clock.now_ms()
         self._removals.extend(DirectoryRemoval(now, path, None, self._world) for path in loading.leftovers)
 
