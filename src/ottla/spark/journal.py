@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition
-from ottla.client.errors import BrokerError, ClientError, known_code
+from ottla.client.errors import BrokerError, ClientError, DeadlineExceeded, known_code
 from ottla.client.fetched import visible_records
 from ottla.client.offsets import EARLIEST, LATEST, find_offsets, raise_errors
 from ottla.records.builder import build_batch
@@ -232,9 +232,14 @@ class Journal:
 
     async def _read(self, position: int, end: int, only: str | None = None) -> Reading:
         reading = Reading({}, {})
+        deadline = self._session.deadline()
         while position < end:
             data = await self._cluster.retry(partial(self._fetch, position), self._session.deadline())
             records, following = visible_records(data, position)
+            if following > position:
+                deadline = self._session.deadline()
+            elif self._session.time() > deadline:
+                raise DeadlineExceeded(f"{self._partition} does not give offset {position}, which was acknowledged")
             for record in records:
                 if record.key is None or record.value is None or record.offset >= end:
                     continue
