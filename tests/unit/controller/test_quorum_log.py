@@ -340,3 +340,20 @@ def test_what_an_earlier_process_left_is_in_new_files_before_it_is_counted_on(tm
     assert [int(name.removesuffix(".log")) for name in sorted(unchanged)] == [0, 1]
     QuorumLog(WORLD, str(tmp_path), QuorumSettings(), counted_on=False).close()
     assert after == {path.name: path.stat().st_ino for path in tmp_path.glob("*.log")}
+
+
+def test_segments_that_a_power_cut_brought_back_are_not_the_logs_again(tmp_path: Path) -> None:
+    """A leader had overruled them, and their removal was not on the disk yet."""
+    one_each = QuorumSettings(segment_bytes=120)
+    overruled = QuorumLog(WORLD, str(tmp_path / "overruled"), one_each)
+    for number in range(6):
+        overruled.append([topic(f"topic {number}")], 1)
+    overruled.close()
+    log = QuorumLog(WORLD, str(tmp_path / "log"), one_each)
+    for number, epoch in enumerate((1, 1, 2)):
+        log.append([topic(f"topic {number}")], epoch)
+    log.close()
+    for path in sorted((tmp_path / "overruled").glob("*.log"))[3:]:
+        (tmp_path / "log" / path.name).write_bytes(path.read_bytes())
+
+    assert opened(tmp_path / "log").view(VoterSet(), 0).end == LogPosition(3, 2)
