@@ -28,8 +28,11 @@ class Hangups:
     def watch(self, descriptor: int, gone: Callable[[], None]) -> None:
         """Call `gone` when the peer of this socket has said that it sends no more, or is gone altogether."""
         if self._poll is not None and descriptor not in self._watched:
+            try:
+                self._poll.register(descriptor, select.EPOLLRDHUP | select.EPOLLONESHOT)
+            except OSError:  # the kernel has no room to watch it
+                return
             self._watched[descriptor] = gone
-            self._poll.register(descriptor, select.EPOLLRDHUP | select.EPOLLONESHOT)
 
     def forget(self, descriptor: int) -> None:
         """No error where it is not watched; to be called before the socket is closed."""
