@@ -35,9 +35,9 @@ def servers(broker: Broker) -> dict[str, str]:
     return {"kafka.bootstrap.servers": f"{broker.host}:{broker.port}"}
 
 
-def stream(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
+def stream(spark: SparkSession, broker: Broker, topic: str, form: str = "kafka") -> DataFrame:
     options = {**servers(broker), "subscribe": topic, "startingOffsets": "earliest"}
-    return spark.readStream.format("kafka").options(**options).load()
+    return spark.readStream.format(form).options(**options).load()
 
 
 def test_sparks_connector_writes_and_reads_batches(kafka_spark: SparkSession, broker: Broker) -> None:
@@ -57,14 +57,15 @@ def test_sparks_connector_writes_and_reads_batches(kafka_spark: SparkSession, br
     assert sorted(map(tuple, found.collect())) == [(each, f"v{each}", "h") for each in range(1000)]
 
 
-def test_sparks_connector_streams_and_goes_on_where_it_ended(
+def test_sparks_connector_streams_and_goes_on_where_it_ended_and_so_does_ottlas_source_from_its_checkpoint(
     kafka_spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     create_topic(broker, "connector-from", 2)
     create_topic(broker, "connector-to", 1)
 
-    def run() -> None:
-        writer = stream(kafka_spark, broker, "connector-from").select("key", "value").writeStream.format("kafka")
+    def run(form: str = "kafka") -> None:
+        rows = stream(kafka_spark, broker, "connector-from", form).select("key", "value")
+        writer = rows.writeStream.format("kafka")
         options = {**servers(broker), "topic": "connector-to", "checkpointLocation": str(tmp_path / "checkpoint")}
         query = writer.options(**options).trigger(availableNow=True).start()
         assert query.awaitTermination(ARRIVAL_SECONDS)
@@ -74,7 +75,12 @@ def test_sparks_connector_streams_and_goes_on_where_it_ended(
     run()
     fill(broker, "connector-from", [Rec(b"b%d" % each) for each in range(30)], 1)
     run()
-    written = [b"a%d" % each for each in range(50)] + [b"b%d" % each for each in range(30)]
+    fill(broker, "connector-from", [Rec(b"c%d" % each) for each in range(10)], 0)
+    run("ottla")
+    fill(broker, "connector-from", [Rec(b"d%d" % each) for each in range(10)], 1)
+    run("ottla")
+    counts = {"a": 50, "b": 30, "c": 10, "d": 10}
+    written = [f"{letter}{each}".encode() for letter, count in counts.items() for each in range(count)]
     assert sorted(value or b"" for value in values_of(broker, "connector-to")) == sorted(written)
 
 
