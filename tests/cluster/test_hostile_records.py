@@ -83,3 +83,20 @@ def test_what_can_be_judged_at_once_beside_it_gets_its_own_answer(broker: OttlaP
         assert [each["error_code"] for each in found] == ["message_too_large", "none", "none", "invalid_record"]
         assert [each["base_offset"] for each in found] == [-1, 0, 0, -1]
         assert [len(fetch_all(connection, "compacted", index)) for index in range(4)] == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("asked", [-3, 1])
+def test_a_bomb_that_is_looked_into_for_its_times_holds_nobody_up(broker: OttlaProcess, asked: int) -> None:
+    with RawConnection(broker.host, broker.port) as connection:
+        create_topic(connection, "plain")
+        [stored] = produced(connection, "plain", large("zstd", 40 * MEGABYTE))
+        assert stored["error_code"] == "none"
+        with Bystander(broker.host, broker.port) as bystander:
+            rows = [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": asked}]
+            topics = [{"name": "plain", "partitions": rows}]
+            for _ in range(4):
+                connection.send("list_offsets", 7, {"replica_id": -1, "isolation_level": 0, "topics": topics})
+            bystander.go_on(20)
+            for _ in range(4):
+                [found] = connection.receive()["topics"][0]["partitions"]
+                assert (found["error_code"], found["offset"]) == ("none", 0)

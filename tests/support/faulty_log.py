@@ -454,7 +454,7 @@ class FaultyLog:
             assert answer.length == header.size, (header, answer)
             for record in records:
                 if record.timestamp > newest and not header.control:
-                    found = log.offset_for_timestamp(record.timestamp)
+                    found = log.time_search(record.timestamp).run()
                     assert found is not None, (header, record.timestamp)
                     assert found.offset <= record.offset, (header, found)
                 newest = max(newest, record.timestamp)

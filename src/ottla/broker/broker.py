@@ -49,6 +49,8 @@ T = TypeVar("T")
 UNFINISHED_BYTES = 512 * 1024 * 1024
 """What unfinished requests may hold where `queued.max.request.bytes` sets no limit."""
 DRAIN_SECONDS = 5.0
+TIME_SEARCHES = 2
+"""Look-ups by time that may decompress batches at once."""
 
 
 class Platform(NamedTuple):
@@ -98,6 +100,7 @@ class Broker:
             self.clock.monotonic,
         )
         self.record_checks = RecordChecks(self.in_thread)
+        self.time_searches = asyncio.Semaphore(TIME_SEARCHES)
         self.flusher = Flusher(self.loop, self.threads, self.storage_failed)
         self.connections = Connections(self.loop, connection_limits(self.values), self.clock.monotonic)
         self.dispatcher = BrokerDispatcher(self, request_limits(self.values))

@@ -19,7 +19,7 @@ from ottla.log.producers import EndMarker, KeptBatch, Refusal
 from ottla.log.replay import replay
 from ottla.log.segment import FileRange, Segment
 from ottla.log.stored_log import ROLL_TIME_UNKNOWN, LoadedLog, StoredLog
-from ottla.log.timestamps import TimedOffset, first_at_or_after, latest
+from ottla.log.timestamps import TimeSearch
 from ottla.records.check import LABORIOUS, Checked, Rejection, check
 from ottla.records.control import EndTransaction, build_control
 from ottla.records.header import BatchHeader, CorruptBatch, assign, checksum, iterate_headers, read_header
@@ -316,13 +316,12 @@ class PartitionLog(StoredLog):
 
     def _cold(self, segment: Segment, look_up: Callable[[Segment], object]) -> ColdLookUp:
         """What a thread has to do: the same look-up, on a segment of its own over the same files."""
-        disk, settings = self._world.disk, self._settings
-        directory, base_offset, suffix = segment.directory, segment.base_offset, segment.suffix
+        twin = segment.twin(self._settings)
 
         def warm() -> None:
             # Renamed or cut meanwhile, or unreadable: the look-up that follows on the loop meets it, and tells.
             with suppress(OSError, StorageFailure, CorruptBatch):
-                look_up(Segment.load(disk, directory, base_offset, settings, suffix))
+                look_up(twin.load())
 
         return ColdLookUp(warm)
 
@@ -362,19 +361,22 @@ class PartitionLog(StoredLog):
                 return beyond or (self.end_offset if following is None else following)
         return self.end_offset
 
-    def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
-        """The first record at least this new."""
-        try:
-            return first_at_or_after(self.segments, timestamp, self.start_offset)
-        except OSError as error:
-            raise StorageFailure.of(self.directory, error) from error
+    def time_search(self, timestamp: int | None) -> TimeSearch:
+        """What finds the first record at least this new, or the first one with the greatest timestamp."""
+        # An empty segment holds no time, and its file may not be there yet.
+        twins = [segment.twin(self._settings) for segment in self.segments if segment.size]
+        return TimeSearch(twins, timestamp, self.start_offset, self.generation)
 
-    def max_timestamp(self) -> TimedOffset | None:
-        """The first record with the greatest timestamp."""
-        try:
-            return latest(self.segments)
-        except OSError as error:
-            raise StorageFailure.of(self.directory, error) from error
+    def searched(self, search: TimeSearch) -> bool:
+        """A search has run: keep what it learned; answers whether the log is still the one that was searched."""
+        if search.generation != self.generation or search.start_offset != self.start_offset:
+            return False
+        twins = {twin.base_offset: twin for twin in search.twins}
+        for segment in self.segments:
+            twin = twins.get(segment.base_offset)
+            if twin is not None:
+                segment.learn(twin)
+        return True
 
 
 def _first_offset(aborted: AbortedTransaction) -> int:

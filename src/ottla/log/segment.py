@@ -52,6 +52,33 @@ class Located(NamedTuple):
     base_offset: int
 
 
+class SegmentTwin:
+    """A segment as it is at one moment, to be read by a thread while the segment itself goes on."""
+
+    __slots__ = ("_place", "base_offset", "latest", "size")
+
+    def __init__(
+        self, place: tuple[Disk, str, int, LogSettings, str], size: int, latest: tuple[int, int] | None
+    ) -> None:
+        self._place = place
+        self.base_offset = place[2]
+        self.size = size
+        self.latest = latest
+        """The greatest timestamp and its offset; None as long as nobody has read it."""
+
+    def load(self) -> "Segment":
+        """Open it anew. Blocking; raises StorageFailure."""
+        segment = Segment.load(*self._place)
+        segment.size = min(segment.size, self.size)
+        if self.latest is None:
+            try:
+                self.latest = segment.latest
+            except OSError as error:
+                raise StorageFailure.of(segment.path, error) from error
+        segment._latest = self.latest
+        return segment
+
+
 class Segment:
     """See the module."""
 
@@ -178,6 +205,16 @@ class Segment:
             raise StorageFailure.of(segment.path, error) from error
         segment.transaction_index.load()
         return segment
+
+    def twin(self, settings: LogSettings) -> "SegmentTwin":
+        """The same files as they are now, for a thread of its own."""
+        place = (self._disk, self.directory, self.base_offset, settings, self.suffix)
+        return SegmentTwin(place, self.size, self._latest)
+
+    def learn(self, twin: "SegmentTwin") -> None:
+        """Know what a thread has read meanwhile, unless it is known already."""
+        if self._latest is None and self.size == twin.size:
+            self._latest = twin.latest
 
     def _path(self, kind: str) -> str:
         return offset_path(self.directory, self.base_offset, kind) + self.suffix

@@ -1,13 +1,15 @@
 """Look-ups by time in a run of segments.
 
-Owns: which record a timestamp leads to, exactly, inside batches. Never knows: what the answer is used for.
+Owns: which record a timestamp leads to, exactly, inside batches. Never knows: what the answer is used for. Batches are
+read and decompressed for it, which takes its time: a `TimeSearch` holds all it needs, and is made to run in a thread.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ottla.log.segment import Segment
-from ottla.records.batch import find_timestamp, latest_timestamp, read_records
+from ottla.log.files import StorageFailure
+from ottla.log.segment import Segment, SegmentTwin
+from ottla.records.batch import find_timestamp, latest_timestamp
 from ottla.records.header import BatchHeader
 
 
@@ -19,14 +21,50 @@ class TimedOffset(NamedTuple):
     leader_epoch: int
 
 
-def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int) -> TimedOffset | None:
-    """The first record from `start_offset` on that is at least this new."""
-    for segment in segments:
-        # An empty segment holds no time, and its file may not be there yet.
-        if segment.size and segment.largest_timestamp >= timestamp:
-            # As Kafka: the first segment that can hold it decides.
-            return _first_in(segment, timestamp, start_offset)
-    return None
+class TimeSearch(NamedTuple):
+    """A look-up of the first record at least as new as `timestamp` (of the greatest one when it is None)."""
+
+    twins: Sequence[SegmentTwin]
+    """Of the segments that hold anything, in their order."""
+    timestamp: int | None
+    start_offset: int
+    generation: int
+    """Of the log: where it has another one when the search is done, the search may have met what was cut off."""
+
+    def run(self) -> TimedOffset | None:
+        """Make it. Blocking; raises StorageFailure, CorruptBatch."""
+        path = ""
+        try:
+            for twin in self.twins:
+                # A file is opened only where it is not known to be older.
+                if twin.latest is None or (self.timestamp is not None and not 0 <= twin.latest[0] < self.timestamp):
+                    segment = twin.load()
+                    path = segment.path
+                    if self.timestamp is not None and segment.largest_timestamp >= self.timestamp:
+                        # As Kafka: the first segment that can hold it decides.
+                        return _first_in(segment, self.timestamp, self.start_offset)
+            return self._latest() if self.timestamp is None else None
+        except OSError as error:
+            raise StorageFailure.of(path, error) from error
+
+    def _latest(self) -> TimedOffset | None:
+        """The first record that has the greatest timestamp of all."""
+        twin = max(self.twins, key=_greatest, default=None)
+        if twin is None:
+            return None
+        segment = twin.load()
+        timestamp, offset = segment.latest
+        for header, data in _batches(segment, segment.index.position_for(offset)):
+            if header.max_timestamp == timestamp:
+                found = latest_timestamp(data(), header)
+                if found is not None:
+                    return TimedOffset(*found, header.leader_epoch)
+        return None
+
+
+def _greatest(twin: SegmentTwin) -> int:
+    assert twin.latest is not None, "each was loaded, or known"
+    return twin.latest[0]
 
 
 def _first_in(segment: Segment, timestamp: int, start_offset: int) -> TimedOffset | None:
@@ -34,32 +72,9 @@ def _first_in(segment: Segment, timestamp: int, start_offset: int) -> TimedOffse
     for header, data in _batches(segment, position):
         if header.max_timestamp < timestamp or header.last_offset < start_offset:
             continue
-        found = _find(data(), header, timestamp, start_offset)
+        found = find_timestamp(data(), header, timestamp, start_offset)
         if found is not None:
             return TimedOffset(*found, header.leader_epoch)
-    return None
-
-
-def _find(data: bytes, header: BatchHeader, timestamp: int, start_offset: int) -> tuple[int, int] | None:
-    if header.base_offset >= start_offset:
-        return find_timestamp(data, header, timestamp)
-    for record in read_records(data, header):
-        if record.timestamp >= timestamp and record.offset >= start_offset:
-            return record.timestamp, record.offset
-    return None
-
-
-def latest(segments: Sequence[Segment]) -> TimedOffset | None:
-    """The first record that has the greatest timestamp of all."""
-    if not segments:
-        return None
-    segment = max(segments, key=lambda segment: segment.latest[0])
-    timestamp, offset = segment.latest
-    for header, data in _batches(segment, segment.index.position_for(offset)):
-        if header.max_timestamp == timestamp:
-            found = latest_timestamp(data(), header)
-            if found is not None:
-                return TimedOffset(*found, header.leader_epoch)
     return None
 
 

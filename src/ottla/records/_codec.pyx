@@ -184,11 +184,11 @@ def inspect(payload, count):
     return bool(contiguous), earliest, latest, keyless
 
 
-def find_timestamp(payload, header, target):
+def find_timestamp(payload, header, target, start=0):
     cdef int64_t base_offset = header.base_offset
     cdef int64_t base_timestamp = header.base_timestamp
     cdef int64_t append_time = header.max_timestamp
-    cdef int64_t index, timestamp = 0, offset = 0, count = header.records_count, wanted = target
+    cdef int64_t index, timestamp = 0, offset = 0, count = header.records_count, wanted = target, first = start
     cdef bint appended = header.log_append_time, found = False
     cdef Walk walk
     cdef Py_buffer buffer
@@ -201,8 +201,9 @@ def find_timestamp(payload, header, target):
                 timestamp = append_time if appended else add_timestamp(base_timestamp, walk.timestamp_delta)
                 if timestamp >= wanted:
                     offset = add_offset(base_offset, walk.offset_delta)
-                    found = True
-                    break
+                    if offset >= first:
+                        found = True
+                        break
             if not found:
                 finish(&walk)
     finally:

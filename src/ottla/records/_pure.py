@@ -106,14 +106,16 @@ def inspect(payload: ByteView, count: int) -> tuple[bool, int, int, int]:
     return contiguous, earliest, latest, keyless
 
 
-def find_timestamp(payload: ByteView, header: BatchHeader, target: int) -> tuple[int, int] | None:
-    """Timestamp and offset of the first record at or after `target`."""
+def find_timestamp(payload: ByteView, header: BatchHeader, target: int, start: int = 0) -> tuple[int, int] | None:
+    """Timestamp and offset of the first record at or after `target`, of those from the offset `start` on."""
     for offset_delta, timestamp_delta, _, _, _ in walk(payload, header.records_count):
         timestamp = header.max_timestamp
         if not header.log_append_time:
             timestamp = add_timestamp(header.base_timestamp, timestamp_delta)
         if timestamp >= target:
-            return timestamp, add_offset(header.base_offset, offset_delta)
+            offset = add_offset(header.base_offset, offset_delta)
+            if offset >= start:
+                return timestamp, offset
     return None
 
 

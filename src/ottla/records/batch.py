@@ -32,11 +32,12 @@ def read_records(
     return codec.decode(read_payload(data, header, position, limit), header)
 
 
-def find_timestamp(data: ByteView, header: BatchHeader, target: int, position: int = 0) -> tuple[int, int] | None:
-    """Timestamp and offset of the first record at or after `target`; the records are read only if they can matter."""
+def find_timestamp(data: ByteView, header: BatchHeader, target: int, start: int = 0) -> tuple[int, int] | None:
+    """Timestamp and offset of the first record at or after `target`, of those from the offset `start` on; the records
+    are read only if they can matter."""
     if header.records_count <= 0 or header.max_timestamp < target:
         return None
-    return codec.find_timestamp(read_payload(data, header, position), header, target)
+    return codec.find_timestamp(read_payload(data, header), header, target, start)
 
 
 def latest_timestamp(data: ByteView, header: BatchHeader, position: int = 0) -> tuple[int, int] | None:

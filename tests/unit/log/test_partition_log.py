@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import ErrorCode
+from ottla.log.files import StorageFailure
 from ottla.log.index import AbortedTransaction
 from ottla.log.producers import EndMarker
 from ottla.log.segment import FileRange
 from ottla.log.settings import LogSettings
 from ottla.records.header import iterate_headers
+from support.faulty_disk import FaultyFile
 from support.workbench import Workbench, batch
 
 SMALL = LogSettings(segment_bytes=1000, index_interval_bytes=200)
@@ -53,7 +55,7 @@ def test_append_time_is_stamped_and_answered(bench: Workbench) -> None:
     outcome = bench.append(b"a", timestamp=1)
     assert outcome.log_append_time == bench.clock.now
     assert bench.headers()[0].max_timestamp == bench.clock.now
-    assert bench.log.max_timestamp() == (bench.clock.now, 0, 0)
+    assert bench.log.time_search(None).run() == (bench.clock.now, 0, 0)
 
 
 def test_a_repeated_batch_answers_its_first_offset_and_is_not_written_again(bench: Workbench) -> None:
@@ -193,24 +195,61 @@ def test_a_timestamp_leads_to_the_first_record_that_new(bench: Workbench) -> Non
     assert len(bench.log.segments) > 1
     for wanted in (0, 100, 101, 200, 201, 299, 300, 301, 399, 400):
         offset = next(number for number, timestamp in enumerate(times) if timestamp >= wanted)
-        assert bench.log.offset_for_timestamp(wanted) == (times[offset], offset, offset)
-    assert bench.log.offset_for_timestamp(401) is None
-    assert bench.log.max_timestamp() == (400, 5, 5)
+        assert bench.log.time_search(wanted).run() == (times[offset], offset, offset)
+    assert bench.log.time_search(401).run() is None
+    assert bench.log.time_search(None).run() == (400, 5, 5)
 
 
 def test_a_timestamp_is_found_inside_a_batch_and_above_the_start(bench: Workbench) -> None:
     bench.append(b"a", b"b", b"c", timestamp=100)
     bench.append(b"d", timestamp=90)
     bench.log.delete_records_before(1)
-    assert bench.log.offset_for_timestamp(95) == (100, 1, 0)
+    assert bench.log.time_search(95).run() == (100, 1, 0)
     bench.log.delete_records_before(3)
-    assert bench.log.offset_for_timestamp(95) is None
-    assert bench.log.offset_for_timestamp(90) == (90, 3, 0)
+    assert bench.log.time_search(95).run() is None
+    assert bench.log.time_search(90).run() == (90, 3, 0)
+
+
+def test_a_search_by_time_opens_no_file_that_is_known_to_be_older(bench: Workbench) -> None:
+    for number in range(8):
+        bench.append(b"%d" % number + b"." * 200, timestamp=100 + number)
+    bench.restart()
+    opened: list[str] = []
+    real = bench.disk.open
+
+    def counted(path: str, *, create: bool = False, read_only: bool = False) -> FaultyFile:
+        opened.append(path)
+        return real(path, create=create, read_only=read_only)
+
+    bench.disk.open = counted  # type: ignore[method-assign]
+    for known in (False, True):
+        search = bench.log.time_search(107)
+        opened.clear()
+        assert search.run() == (107, 7, 0)
+        logs = {path for path in opened if path.endswith(".log")}
+        assert len(logs) == (1 if known else len(bench.log.segments))
+        assert bench.log.searched(search)
+
+
+def test_a_log_that_was_cut_under_a_search_is_searched_again(bench: Workbench) -> None:
+    for number in range(8):
+        bench.append(b"%d" % number + b"." * 200, timestamp=100 + number)
+    cut, begun, raised = (bench.log.time_search(105) for _ in range(3))
+    bench.log.truncate_to(6)
+    assert cut.run() == (105, 5, 0)
+    assert not bench.log.searched(cut)
+    bench.log.high_watermark = 6
+    bench.log.delete_records_before(2)
+    assert not bench.log.searched(raised)
+    bench.log.truncate_fully_and_start_at(50)
+    with pytest.raises(StorageFailure):
+        begun.run()
+    assert not bench.log.searched(begun)
 
 
 def test_an_empty_log_has_no_timestamps(bench: Workbench) -> None:
-    assert bench.log.max_timestamp() is None
-    assert bench.log.offset_for_timestamp(0) is None
+    assert bench.log.time_search(None).run() is None
+    assert bench.log.time_search(0).run() is None
 
 
 # Transactions

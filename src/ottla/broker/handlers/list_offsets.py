@@ -3,17 +3,20 @@
 Special times: latest, earliest, greatest timestamp, earliest local, latest tiered (there is no tiered storage here, so
 those answer what Kafka answers without it). Clients see what is committed, followers all there is. A leader that does
 not know yet how much was committed before its time does not tell clients where the log ends. Batches are kept as they
-came, so one of them may hold no records that can be read: that is an error of its own partition.
+came, so one of them may hold no records that can be read: that is an error of its own partition. Searches by time read
+and decompress batches, so threads make them, few at a time.
 """
 
 import asyncio
 import logging
+from errno import ENOENT
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.partitions import Partition
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
+from ottla.log.timestamps import TimedOffset, TimeSearch
 from ottla.net.dispatch import Context
 from ottla.records.header import CorruptBatch
 from ottla.wire.messages.list_offsets import (
@@ -42,6 +45,9 @@ EARLIEST_PENDING_UPLOAD = -6
 NEVER = 1 << 15
 CONSUMER, DEBUGGING = -1, -2
 FIRST_NOT_AVAILABLE = 5
+NOT_BY_TIME = (LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
+ATTEMPTS = 5
+"""How often a search begins again because the log was cut meanwhile."""
 NEEDS_VERSION = {
     LATEST: 1,
     EARLIEST: 1,
@@ -64,7 +70,7 @@ async def handle(broker: "Broker", request: ListOffsetsRequest, context: Context
                 await asyncio.sleep(0)
             number = asked.partition_index
             if (topic.name, number) not in twice:
-                partitions[number] = _answer(broker, request, topic.name, asked, context.version)
+                partitions[number] = await _answer(broker, request, topic.name, asked, context.version)
             elif number not in partitions:  # what is asked for twice is refused once
                 partitions[number] = _refused(asked, ErrorCode.INVALID_REQUEST)
         answers.append(ListOffsetsTopicResponse(name=topic.name, partitions=list(partitions.values())))
@@ -89,9 +95,20 @@ def _refused(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartit
     )
 
 
-def _answer(
+async def _answer(
     broker: "Broker", request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition, version: int
 ) -> ListOffsetsPartitionResponse:
+    for _ in range(ATTEMPTS):
+        answer = await _try(broker, request, topic, asked, version)
+        if answer is not None:
+            return answer
+    return _refused(asked, ErrorCode.OFFSET_NOT_AVAILABLE)
+
+
+async def _try(
+    broker: "Broker", request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition, version: int
+) -> ListOffsetsPartitionResponse | None:
+    """The answer for one partition; None when its log was changed under the search."""
     if asked.timestamp < 0 and version < NEEDS_VERSION.get(asked.timestamp, NEVER):
         return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
     look_up = broker.partitions.held if request.replica_id == DEBUGGING else broker.partitions.find
@@ -104,23 +121,39 @@ def _answer(
     log = partition.log
     if log is None:
         return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
+    timed: TimedOffset | None = None
+    if asked.timestamp not in NOT_BY_TIME:
+        search = log.time_search(None if asked.timestamp == MAX_TIMESTAMP else asked.timestamp)
+        found = await _search(broker, search)
+        if partition.log is not log or not log.searched(search):
+            return None
+        if isinstance(found, StorageFailure):
+            if found.errno == ENOENT:  # retention or compaction took the file
+                return None
+            broker.storage_failed(found)
+            return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
+        if isinstance(found, CorruptBatch):
+            logger.debug("offsets of %s-%d by time: %s", topic, asked.partition_index, found)
+            return _refused(asked, ErrorCode.CORRUPT_MESSAGE)
+        timed = found
     upper = log.end_offset
     if request.replica_id == CONSUMER:
         upper = log.last_stable_offset if request.isolation_level == 1 else log.high_watermark
-    try:
-        timestamp, offset, epoch = _found(partition, log, asked.timestamp, upper)
-    except StorageFailure as failure:
-        broker.storage_failed(failure)
-        return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
-    except CorruptBatch as problem:
-        logger.debug("offsets of %s-%d by time: %s", topic, asked.partition_index, problem)
-        return _refused(asked, ErrorCode.CORRUPT_MESSAGE)
+    timestamp, offset, epoch = _told(partition, log, asked.timestamp, upper, timed)
     if request.replica_id == CONSUMER and _not_settled(partition, log, asked.timestamp, offset):
         early = version < FIRST_NOT_AVAILABLE
         return _refused(asked, ErrorCode.LEADER_NOT_AVAILABLE if early else ErrorCode.OFFSET_NOT_AVAILABLE)
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index, error_code=0, timestamp=timestamp, offset=offset, leader_epoch=epoch
     )
+
+
+async def _search(broker: "Broker", search: TimeSearch) -> TimedOffset | StorageFailure | CorruptBatch | None:
+    try:
+        async with broker.time_searches:
+            return await broker.run_blocking(search.run)
+    except (StorageFailure, CorruptBatch) as problem:
+        return problem
 
 
 def _not_settled(partition: Partition, log: PartitionLog, timestamp: int, offset: int) -> bool:
@@ -131,15 +164,14 @@ def _not_settled(partition: Partition, log: PartitionLog, timestamp: int, offset
     return timestamp == LATEST or (offset == -1 and timestamp not in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD))
 
 
-def _found(partition: Partition, log: PartitionLog, timestamp: int, upper: int) -> tuple[int, int, int]:
+def _told(
+    partition: Partition, log: PartitionLog, timestamp: int, upper: int, found: TimedOffset | None
+) -> tuple[int, int, int]:
     """(timestamp, offset, leader epoch); -1 where there is none."""
     if timestamp == LATEST:
         return -1, upper, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.start_offset, log.earliest_epoch()
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return -1, -1, -1
-    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is None or found.offset >= upper:
         return -1, -1, -1
     return found
