@@ -34,6 +34,7 @@ from ottla.broker.topic_answers import TopicAnswers
 from ottla.broker.transaction_host import TransactionHost
 from ottla.broker.upkeep import Upkeep
 from ottla.broker.waiting_room import WaitingRoom
+from ottla.log.cached_reads import CachedReads
 from ottla.log.data_directory import DataDirectory
 from ottla.log.files import StorageFailure, World
 from ottla.log.settings import LogSettings
@@ -92,6 +93,7 @@ class Broker:
         self.take_dynamic_values(self.image)
         self.partitions = PartitionTable()
         self.topic_answers = TopicAnswers()
+        self.cached_reads = CachedReads()
         self.waiting = WaitingRoom(self.loop)
         self.fetch_max_bytes = self.values.integer("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -9,11 +10,13 @@ from typing import Any, NoReturn
 import pytest
 
 from ottla.base.errors import ErrorCode
+from ottla.base.ports import File
 from ottla.base.vocabulary import TopicId, TopicPartition
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.handlers import fetch
 from ottla.broker.partitions import Partition, PartitionTable
 from ottla.broker.waiting_room import WaitingRoom
+from ottla.log.cached_reads import CachedReads, NotCached, Reader
 from ottla.log.files import StorageFailure, World
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
@@ -88,11 +91,25 @@ class Story:
             fetch_sessions=FetchSessions(10, iter(range(1, 100)).__next__, loop.time),
             loop=loop,
             fetch_max_bytes=1 << 30,
+            cached_reads=CachedReads(),
+            in_thread=self.in_thread,
             dispatcher=SimpleNamespace(meter=RequestMeter(loop.time, loop, 1.0)),
         )
+        self.threads: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+        self.at_work = asyncio.Event()
         self.client = Client()
         self.storage_failures: list[StorageFailure] = []
         self.broker.storage_failed = self.storage_failures.append
+
+    def in_thread(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self.threads.append((work, done))
+        self.at_work.set()
+
+    def run_threads(self) -> None:
+        while self.threads:
+            work, done = self.threads.pop(0)
+            work()
+            done(None)
 
     def topic(self, partitions: int) -> None:
         names = [TopicPartition("topic", number) for number in range(partitions)]
@@ -161,6 +178,64 @@ async def test_a_fetch_waits_until_the_bytes_of_all_its_partitions_are_enough(st
     found = story.found()
     assert found[0] > found[2] > 100
     assert sum(found.values()) >= 400
+
+
+class Forgetful(CachedReads):
+    """No page of these partitions is in memory."""
+
+    def __init__(self, *numbers: int) -> None:
+        super().__init__()
+        self._folders = [f"/topic-{number}/" for number in numbers]
+
+    def reader(self, file: File) -> Reader:
+        def absent(_position: int, _length: int) -> bytes:
+            raise NotCached
+
+        return absent if any(folder in file.path for folder in self._folders) else super().reader(file)
+
+
+def fill(story: Story, number: int) -> None:
+    """So many batches that the first is no longer known without a look at the file."""
+    for _ in range(100):
+        story.append(number, b"x" * 100)
+
+
+@pytest.mark.parametrize("partitions", [3, 25])
+async def test_a_look_up_that_would_wait_for_the_disk_is_made_by_a_thread_first(story: Story, partitions: int) -> None:
+    story.topic(partitions)
+    for number in range(3):
+        fill(story, number)
+    story.broker.cached_reads = Forgetful(0, 2)
+    story.fetch(partitions)
+    await asyncio.wait_for(story.at_work.wait(), 60)
+    assert story.client.answers == []
+    assert story.client.alone
+    story.run_threads()
+    found = story.found()
+    assert min(found[0], found[1], found[2]) > 0
+    assert sum(map(bool, found.values())) == 3
+
+
+async def test_a_cold_fetch_that_finds_too_little_waits_for_the_rest(story: Story) -> None:
+    story.topic(2)
+    fill(story, 0)
+    story.broker.cached_reads = Forgetful(0)
+    story.fetch(2, min_bytes=45_000)
+    fill(story, 1)
+    story.run_threads()
+    assert story.client.answers == []
+    fill(story, 1)
+    assert sum(story.found().values()) >= 45_000
+    assert not story.threads
+
+
+async def test_a_cold_fetch_does_not_wait_when_it_may_not(story: Story) -> None:
+    story.topic(1)
+    fill(story, 0)
+    story.broker.cached_reads = Forgetful(0)
+    story.fetch(1, max_wait_ms=0, min_bytes=1 << 20)
+    story.run_threads()
+    assert story.found()[0] > 0
 
 
 async def test_without_time_to_wait_a_fetch_answers_what_there_is(story: Story) -> None:
@@ -262,7 +337,7 @@ async def test_a_reader_that_cannot_be_served_hears_of_it_and_the_writer_does_no
     story.fetch(1, isolation_level=1)
     failure = StorageFailure("/data/topic-0/0.txnindex", errno.EMFILE, "Too many open files")
 
-    def fail(log: PartitionLog, start: int, stop: int) -> NoReturn:
+    def fail(log: PartitionLog, start: int, stop: int, cached: object) -> NoReturn:
         raise failure
 
     monkeypatch.setattr(PartitionLog, "aborted_transactions", fail)

@@ -1,13 +1,14 @@
 """Fetch, v4 to v18, of clients and of followers: sessions, long poll, byte limits, isolation level.
 
-The answer is file ranges between byte strings; records are never read here. A fetch that finds less than `min_bytes`
+The answer is file ranges between byte strings; records are never read here. Where they begin is looked up in memory; a
+look-up that would wait for the disk is made by a thread first. A fetch that finds less than `min_bytes`
 waits under its partitions and is looked at again when one of them grows. Clients read what is committed, from the
 leader or from the replica it names as the nearer one; followers read all there is, and where they begin to read tells
 how far they are.
 """
 
 import logging
-from collections.abc import Generator, Hashable
+from collections.abc import Callable, Generator, Hashable
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
@@ -16,6 +17,7 @@ from ottla.broker.fetch_sessions import Key, Plan, Session, Tracked
 from ottla.broker.leader_hints import HINTED, Node, leader_of, nodes_of
 from ottla.broker.partitions import Partition
 from ottla.broker.replica_selection import nearer_replica
+from ottla.log.cached_reads import CachedReads, ColdLookUp
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import FileRange
@@ -77,8 +79,12 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
         fetch.place = connection.defer(alone=True)
         fetch.place.patience = request.max_wait_ms / 1000
         fetch.read_some()
-    elif fetch.read(0, len(plan.wanted)) or request.max_wait_ms <= 0:
-        connection.answer(fetch.answer())
+    elif fetch.read(0, len(plan.wanted)) or request.max_wait_ms <= 0 or fetch.cold:
+        if fetch.cold:
+            fetch.place = connection.defer(alone=True)
+            fetch.warm_up()
+        else:
+            connection.answer(fetch.answer())
     else:
         # Behind one that waits, the next could not be answered before it: no more of them are taken than that.
         fetch.place = connection.defer(alone=connection.waiting > 0)
@@ -106,6 +112,7 @@ class Fetch:
 
     __slots__ = (
         "_broker",
+        "_cached",
         "_enough",
         "_find",
         "_follower",
@@ -120,6 +127,7 @@ class Fetch:
         "_results",
         "_session",
         "_throttled",
+        "cold",
         "place",
     )
 
@@ -145,6 +153,10 @@ class Fetch:
         self._results: list[FetchResult | None] = [None] * len(plan.wanted)
         self._throttled: list[tuple[Throttle, int]] | None = None
         """Limits on what followers get, and the positions they are for."""
+        self._cached: CachedReads | None = broker.cached_reads
+        """How files are looked into: the first time only as far as they are in memory."""
+        self.cold: list[tuple[int, Callable[[], None]]] = []
+        """Partitions, by position, whose look-up would have waited for the disk, and what makes it in a thread."""
         self.place: Deferred | None = None
 
     def read(self, start: int, stop: int, again: bool = False) -> bool:
@@ -182,7 +194,12 @@ class Fetch:
             limit = max(0, most - self._found)
             if follower and self._broker.throttles.leader is not None:
                 limit = self._throttle(partition, position, limit)
-            result = self._look(partition, wanted, limit, arriving)
+            try:
+                result = self._look(partition, wanted, limit, arriving)
+            except ColdLookUp as cold:
+                self.cold.append((position, cold.warm))
+                results[position] = None
+                continue
             if result.error in HINTED:
                 result = self._refused(topic, wanted, ErrorCode(result.error))
             results[position] = result
@@ -206,19 +223,48 @@ class Fetch:
             self.failed()
 
     def _read_portion(self, start: int) -> None:
-        assert self.place is not None
         stop = min(start + (AT_ONCE if self._plan.full else NEWS_AT_ONCE), len(self._results))
         enough = self.read(start, stop)
         if stop < len(self._results):
             self._broker.loop.call_soon(self.read_some, stop)
-        elif enough or self._request.max_wait_ms <= 0:
+        elif self.cold:
+            self.warm_up()
+        else:
+            self._complete_or_wait(enough)
+
+    def _complete_or_wait(self, enough: bool) -> None:
+        assert self.place is not None
+        if enough or self._request.max_wait_ms <= 0:
             self._complete()
         else:
             self.wait()
             self.place.share()
 
+    def warm_up(self) -> None:
+        """Have a thread make the look-ups that would wait for the disk, then make them again here."""
+        waiting, self.cold, self._cached = self.cold, [], None
+
+        def work() -> None:
+            for _, warm in waiting:
+                warm()
+
+        def done(_: BaseException | None) -> None:
+            try:
+                enough = False
+                few = len(self._results) <= AT_ONCE
+                # Meanwhile others may have grown; of very many, those are found by the next fetch.
+                for position in range(len(self._results)) if few else [each for each, _ in waiting]:
+                    enough = self.read(position, position + 1, again=True)
+                self._complete_or_wait(enough)
+            except Exception:
+                logger.exception("a fetch from cold files failed")
+                self.failed()
+
+        self._broker.in_thread(work, done)
+
     def wait(self) -> None:
         assert self.place is not None
+        self._cached = None
         self.place.abandoned = self._leave
         keys = self._positions if self._session is None else (self._session,)
         self._broker.waiting.park(self, keys, self._request.max_wait_ms / 1000)
@@ -268,9 +314,9 @@ class Fetch:
         aborted: list[tuple[int, int]] | None = [] if committed else None
         if diverging is None and limit != HELD_BACK:
             try:
-                found = log.read(wanted.offset, min(wanted.max_bytes, limit), upper, self._found == 0)
+                found = log.read(wanted.offset, min(wanted.max_bytes, limit), upper, self._found == 0, self._cached)
                 if committed and type(found) is FileRange:
-                    aborted = _aborted(log, wanted.offset, found, upper)
+                    aborted = _aborted(log, wanted.offset, found, upper, self._cached)
             except StorageFailure as failure:
                 self._broker.storage_failed(failure)
                 found = ErrorCode.KAFKA_STORAGE_ERROR
@@ -442,9 +488,11 @@ class Fetch:
         self._complete()
 
 
-def _aborted(log: PartitionLog, offset: int, found: FileRange, upper: int) -> list[tuple[int, int]]:
+def _aborted(
+    log: PartitionLog, offset: int, found: FileRange, upper: int, cached: CachedReads | None
+) -> list[tuple[int, int]]:
     """Producer and first offset of the aborted transactions that the records found may belong to."""
-    transactions = log.aborted_transactions(offset, min(upper, log.upper_bound(offset, found)))
+    transactions = log.aborted_transactions(offset, min(upper, log.upper_bound(offset, found, cached)), cached)
     return [(transaction.producer_id, transaction.first_offset) for transaction in transactions]
 
 
