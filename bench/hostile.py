@@ -17,6 +17,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import NamedTuple
 
+import cramjam
 from bench.brokers import BROKERS, Broker
 from bench.wire import (
     API_VERSIONS,
@@ -29,11 +30,19 @@ from bench.wire import (
     array,
     batch_of,
     frame,
+    metadata_of_everything,
     one_record_batch,
     string,
+    varint,
 )
 
 TOPIC, LARGE, BAD = "innocent", "large", "bad"
+KEYED, BOMB = "keyed", "bomb"
+CONSUMER_GROUP_HEARTBEAT, FIND_COORDINATOR = 68, 10
+ZSTD = 4
+BOMB_BYTES = 120 << 20
+KEYED_PARTITIONS = 20
+MANY_TOPICS = 500
 LARGEST = 2**31 - 1
 LARGE_BATCHES = 64
 WARM_UP = 2000
@@ -156,6 +165,44 @@ def much_at_once(port: int) -> None:
     again_and_again(port, frame(FETCH, 4, 1, head + array([string(LARGE) + array([wanted])])))
 
 
+def a_bomb(size: int) -> bytes:
+    """A batch of a few kilobytes that is large when it is decompressed."""
+    record = b"\x00\x00\x00\x02k" + varint(size) + bytes(size) + b"\x00"
+    return batch_of(bytes(cramjam.zstd.compress(varint(len(record)) + record)), ZSTD)
+
+
+def bombs(port: int) -> None:
+    batch = a_bomb(BOMB_BYTES)
+    rows = [struct.pack(">ii", number, len(batch)) + batch for number in range(KEYED_PARTITIONS)]
+    body = string(None) + struct.pack(">hi", 1, 30_000) + array([string(KEYED) + array(rows)])
+    again_and_again(port, frame(PRODUCE, 7, 1, body))
+
+
+def times_of_a_bomb(port: int) -> None:
+    wanted = array([string(BOMB) + array([struct.pack(">iq", 0, 1)])])
+    again_and_again(port, frame(LIST_OFFSETS, 1, 1, struct.pack(">i", -1) + wanted))
+
+
+def patterns(port: int) -> None:
+    """Each a new one, so that none is known already."""
+    number = 0
+    with Connection(port) as client:
+        client.ask(FIND_COORDINATOR, 1, string("g") + b"\0")
+        while True:
+            number += 1
+            pattern = f"(((){{30}}){{1000}}){{1000}}(.?){{900}}x{number}".encode()
+            member = str(number).encode()
+            body = b"\2g" + bytes([len(member) + 1]) + member + struct.pack(">i", 0) + b"\0\0"
+            body += struct.pack(">i", 10_000) + b"\0" + bytes([len(pattern) + 1]) + pattern + b"\0\1\0"
+            head = struct.pack(">hhih", CONSUMER_GROUP_HEARTBEAT, 1, number, -1) + b"\0"
+            client.socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+            client.receive_frame()
+
+
+def metadata_of_all(port: int) -> None:
+    again_and_again(port, frame(METADATA, 8, 1, metadata_of_everything()))
+
+
 def answers_that_nobody_reads(port: int) -> None:
     wanted = struct.pack(">iqi", 0, 0, LARGEST)
     head = struct.pack(">iiiib", -1, 0, 0, LARGEST, 0)
@@ -179,6 +226,10 @@ ATTACKS = (
     Attack("again", "one partition 10,000 times in a Produce", one_partition_many_times),
     Attack("unreadable", "ListOffsets over a batch that cannot be read", a_batch_that_cannot_be_read),
     Attack("much", "fetches of 64 MB without a limit", much_at_once),
+    Attack("bombs", f"Produce of {KEYED_PARTITIONS} batches of 4 kB that hold 120 MB each", bombs),
+    Attack("times", "ListOffsets by time over such a batch", times_of_a_bomb),
+    Attack("patterns", "subscriptions to patterns that would take for ever", patterns),
+    Attack("metadata", f"metadata of {MANY_TOPICS * 10:,} partitions", metadata_of_all),
     Attack("unread", "fetches of 64 MB that nobody reads, 50 connections", answers_that_nobody_reads),
 )
 
@@ -215,6 +266,13 @@ def prepare(broker: Broker) -> None:
             connection.produce(BAD, 1, batch_of(b"\xff" * 40))
         except Refused as refusal:  # Kafka looks into every batch
             print(f"hostile: {broker.name} takes no batch that cannot be read: {refusal}", flush=True)
+        connection.create_topics([KEYED], KEYED_PARTITIONS, {"cleanup.policy": "compact"})
+        connection.create_topics([BOMB], 1)
+        connection.create_topics([f"many-{number}" for number in range(MANY_TOPICS)], 10)
+        try:
+            connection.produce(BOMB, 0, a_bomb(BOMB_BYTES))
+        except Refused as refusal:
+            print(f"hostile: {broker.name} takes no batch that grows so much: {refusal}", flush=True)
         for _ in range(WARM_UP):
             connection.produce(TOPIC, 0, one_record_batch(b"warm"))
 

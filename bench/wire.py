@@ -60,10 +60,10 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def batch_of(payload: bytes) -> bytes:
+def batch_of(payload: bytes, attributes: int = 0) -> bytes:
     """A batch that claims to hold one record, whatever its payload is."""
     now_ms = time.time_ns() // 1_000_000
-    body = struct.pack(">hiqqqhii", 0, 0, now_ms, now_ms, -1, -1, -1, 1) + payload
+    body = struct.pack(">hiqqqhii", attributes, 0, now_ms, now_ms, -1, -1, -1, 1) + payload
     return struct.pack(">qiibI", 0, len(body) + 9, -1, 2, crc32c.crc32c(body)) + body
 
 
