@@ -6,7 +6,7 @@ Three brokers as real nodes run them, on a seeded world; the test decides who le
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -15,7 +15,9 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.broker.transaction_markers import write_marker
 from ottla.broker.transaction_questions import Errors
 from ottla.client.errors import BrokerError, ClientError
+from ottla.log import partition_log
 from ottla.log.producers import EndMarker
+from ottla.records.check import LABORIOUS, Checked, Rejection, Rules, check
 from ottla.sim.client import Member, Producer, Session
 from ottla.transactions.state import State
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -288,3 +290,40 @@ async def joined(session: Session) -> JoinGroupResponse:
         session.lost_coordinator("group")
         raise BrokerError(answer.error_code, "group")
     return answer
+
+
+@pytest.mark.parametrize("implicit", [False, True])
+def test_a_batch_that_is_checked_while_its_transaction_ends_is_not_appended_behind_the_end(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch, implicit: bool
+) -> None:
+    held: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+    broker = world.nodes[1].broker
+    monkeypatch.setattr(partition_log, "check", impatient)
+    monkeypatch.setattr(broker.record_checks, "_in_thread", lambda work, done: held.append((work, done)))
+
+    async def story(session: Session) -> None:
+        producer = await patiently(session.init_producer, "copier", 60_000, implicit=implicit)
+        if not implicit:
+            await patiently(session.add_partitions, producer, DATA[:1])
+        late = asyncio.ensure_future(world.session().produce(DATA[0], [b"late"], producer, 0, 30.0))
+        for _ in range(1000):
+            if held:
+                break
+            await asyncio.sleep(0.01)
+        await patiently(session.end, producer, commit=False)
+        await asyncio.sleep(1)
+        work, done = held.pop()
+        work()
+        broker.loop.call_soon(done, None)
+        with pytest.raises(BrokerError):
+            await late
+
+    world.run(story)
+    assert not open_anywhere(world)
+
+
+def impatient(
+    data: memoryview, rules: Rules, now_ms: int, name: object, *, from_client: bool = True, patient: bool = True
+) -> Checked | Rejection:
+    """Everything takes long to check."""
+    return check(data, rules, now_ms, name, from_client=from_client) if patient else LABORIOUS

@@ -111,7 +111,7 @@ def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, he
         if not connection.open:
             return
         if waits[2]:
-            _check_rest(broker, connection, request, kept, head, None, answers, waits, place)
+            _check_rest(broker, connection, request, kept, head, answers, waits, place)
         else:
             _answer(broker, connection, request, head, answers, waits, place)
 
@@ -159,7 +159,7 @@ def carry_out(
     else:
         answers = append(broker, request, head[0], frame, admission, waits)
         if waits[2]:
-            _check_rest(broker, connection, request, frame, head, admission, answers, waits, place)
+            _check_rest(broker, connection, request, frame, head, answers, waits, place)
             return
     _answer(broker, connection, request, head, answers, waits, place)
 
@@ -310,7 +310,6 @@ def _check_rest(
     request: ProduceRequest,
     frame: memoryview,
     head: HotHead,
-    admission: "Admission | None",
     answers: Answers,
     waits: Waits,
     place: Deferred | None,
@@ -323,20 +322,28 @@ def _check_rest(
     begin = memoryview(bytes(frame[:_AFTER_ADMIN]))
     rest = request._replace(topics=[(topic, [(index, records)]) for topic, index, records, _, _, _ in unchecked])
 
+    def write(verdicts: Mapping[int, Verdict], granted: "Admission | None") -> None:
+        written: list[Written] = []
+        again = append(broker, rest, head[0], begin, granted, (written, unflushed, []), verdicts)
+        places = {}
+        for (_, [result]), (_, _, _, _, results, slot) in zip(again, unchecked, strict=True):
+            results[slot] = result
+            places[id(result)] = (results, slot)
+        for partition, end, [result], _ in written:
+            uncommitted.append((partition, end, *places[id(result)]))
+        _answer(broker, connection, request, head, answers, waits, reply)
+
     def checked(found: Sequence[Verdict]) -> None:
         if not connection.open:
             return
         try:
             verdicts = {id(each[2]): verdict for each, verdict in zip(unchecked, found, strict=True)}
-            written: list[Written] = []
-            again = append(broker, rest, head[0], begin, admission, (written, unflushed, []), verdicts)
-            places = {}
-            for (_, [result]), (_, _, _, _, results, slot) in zip(again, unchecked, strict=True):
-                results[slot] = result
-                places[id(result)] = (results, slot)
-            for partition, end, [result], _ in written:
-                uncommitted.append((partition, end, *places[id(result)]))
-            _answer(broker, connection, request, head, answers, waits, reply)
+            # What was admitted was so at that moment: the transaction may have ended since.
+            admission = None if request.transactional_id is None else _admitted(broker, rest, head[0])
+            if admission is None or isinstance(admission, tuple):
+                write(verdicts, admission)
+            else:
+                _when_admitted(connection, admission, lambda granted: write(verdicts, granted))
         except Exception:
             logger.exception("a request of %s failed", connection.peer)
             connection.drop("an internal error")
