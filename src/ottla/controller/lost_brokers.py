@@ -25,6 +25,9 @@ logger = logging.getLogger("ottla.controller")
 
 LOOK_SECONDS = 1.0
 """How long a look at a broker's address may take; one that takes longer says nothing."""
+PAUSES = (0.01, 0.04, 0.15, 0.5)
+"""Between looks at an address that takes a connection and lets it go: so does a process that is just ending, whose
+connections the system may close before the port."""
 LOOKS_AT_ONCE = 32
 FIRST_DOUBT_SECONDS, LONGEST_DOUBT_SECONDS = 10.0, 3600.0
 
@@ -163,6 +166,14 @@ class LostBrokers:
         """What the machine says if nobody listens at any of these."""
         why = None
         for address in addresses:
+            why = await self._refusal_of(address)
+            if why is None:
+                return None
+        return why
+
+    async def _refusal_of(self, address: tuple[str, int]) -> str | None:
+        deadline = self._clock.monotonic() + LOOK_SECONDS
+        for pause in (*PAUSES, None):
             link = self._links.link(*address)
             try:
                 await link.ask(
@@ -172,12 +183,14 @@ class LostBrokers:
                 )
                 return None
             except LinkDown as problem:
-                if not problem.refused:
-                    return None
-                why = str(problem)
+                if problem.refused:
+                    return str(problem)
             finally:
                 link.close()
-        return why
+            if pause is None or self._clock.monotonic() + pause >= deadline:
+                return None
+            await asyncio.sleep(pause)
+        return None
 
     def stop(self) -> None:
         for task in self._looks.values():

@@ -154,11 +154,16 @@ def _broker_heartbeat(
     return server.controller.broker_heartbeat(request)
 
 
-def _fetch(server: ControllerServer, request: FetchRequest, context: Context) -> Awaitable[Root]:
-    if context.connection is not None:
+async def _fetch(server: ControllerServer, request: FetchRequest, context: Context) -> Root:
+    connection = context.connection
+    if connection is not None:
         # Nodes that follow the quorum go by the id of their broker; which of the fields has it, the version says.
-        server.lost_brokers.came_by(context.connection, max(request.replica_id, request.replica_state.replica_id))
-    return server.quorum.handle(request, context.version)
+        server.lost_brokers.came_by(connection, max(request.replica_id, request.replica_state.replica_id))
+        place, task = connection.deferred, asyncio.current_task()
+        if place is not None and task is not None:
+            # It waits for facts most of the time, and nothing else shows as soon that its process is gone.
+            place.abandoned = task.cancel
+    return await server.quorum.handle(request, context.version)
 
 
 SERVED: Mapping[int, Api] = {

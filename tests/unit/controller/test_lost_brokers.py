@@ -232,3 +232,14 @@ async def test_whoever_does_not_decide_does_not_look(watch: Watch) -> None:
 
     assert await watch.close(connection) == []
     assert watch.network.asked == []
+
+
+async def test_a_process_that_is_just_ending_is_looked_at_until_its_port_is_closed(watch: Watch) -> None:
+    """The system closes its connections one after the other, and may come to the port last."""
+    watch.network.refuses, watch.network.silent = set(), {BETWEEN}
+    watch.lost.closed(watch.connected())
+    await asyncio.sleep(0)
+    assert watch.network.asked == [BETWEEN]
+    watch.network.refuses = {BETWEEN}
+
+    assert await watch.settled() == [1]
