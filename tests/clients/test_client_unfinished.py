@@ -142,6 +142,72 @@ async def test_a_commit_is_the_programs_word_and_is_not_taken_back(broker: Broke
     assert await first_value(broker, topic) == b"4"
 
 
+@pytest.mark.parametrize("by_name", [False, True])
+async def test_a_commit_in_a_loop_says_nothing_of_the_records_that_follow(
+    broker: Broker, topic: str, by_name: bool
+) -> None:
+    prepare(broker, topic)
+
+    async def program() -> None:
+        async with asyncio.timeout(60), ottla.Consumer(topic, **settings(broker, topic)) as consumer:
+            async for record in consumer:
+                if record.value == b"4":
+                    raise DatabaseIsDown
+                await consumer.commit({TopicPartition(topic, 0): record.offset + 1} if by_name else None)
+
+    with pytest.raises(DatabaseIsDown):
+        await program()
+    assert await first_value(broker, topic) == b"4"
+
+
+@pytest.mark.parametrize("arrow", [False, True])
+async def test_a_program_that_polls_inside_its_loop_gets_every_record_once(
+    broker: Broker, topic: str, arrow: bool
+) -> None:
+    create_topic(broker, topic, 1)
+    values = [b"%d" % each for each in range(40)]
+    fill(broker, topic, [Rec(each) for each in values])
+    found: list[bytes] = []
+    more = settings(broker, topic, max_poll_records=10)
+    async with asyncio.timeout(60), ottla.Consumer(topic, **more) as consumer:
+        async for record in consumer:
+            found.append(record.value)
+            if arrow:
+                found += (await consumer.poll_arrow(0.0, max_rows=3)).column("value").to_pylist()
+            else:
+                found += [each.value for each in await consumer.poll(0.0, 3)]
+            if len(found) >= len(values):
+                break
+    assert found == values
+
+
+async def test_a_loop_goes_on_having_its_record_in_hand_after_a_poll_of_another_partition(
+    broker: Broker, topic: str
+) -> None:
+    create_topic(broker, topic, 2)
+    zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    for partition in (zero, one):
+        fill(broker, topic, [Rec(each) for each in VALUES], partition=partition.partition)
+
+    async def program() -> None:
+        async with asyncio.timeout(60), ottla.Consumer(topic, **settings(broker, topic)) as consumer:
+            async for record in consumer:
+                here = TopicPartition(record.topic, record.partition)
+                if record.value == b"1":
+                    consumer.pause(here)
+                    await consumer.poll(0.0, 1)
+                    consumer.resume(here)
+                if record.value == b"3":
+                    raise DatabaseIsDown
+
+    with pytest.raises(DatabaseIsDown):
+        await program()
+    with ottla.blocking.Admin(bootstrap_servers=f"{broker.host}:{broker.port}") as admin:
+        committed = {each: row.offset for each, row in admin.group_offsets(topic).items()}
+    assert 3 in committed.values()
+    assert max(committed.values()) <= 3
+
+
 async def test_a_block_that_is_left_in_peace_commits_what_was_handed_over(broker: Broker, topic: str) -> None:
     prepare(broker, topic)
     assert await first_value(broker, topic) == b"0"
@@ -226,3 +292,31 @@ def test_columns_begin_with_what_a_loop_was_not_given(broker: Broker, topic: str
         while len(found) < 4:
             found += consumer.poll_arrow(5.0).column("value").to_pylist()
     assert found == VALUES[2:]
+
+
+def test_a_loop_that_gave_its_partitions_up_is_left_by_its_own_exception(broker: Broker, topic: str) -> None:
+    prepare(broker, topic)
+
+    def program() -> None:
+        with ottla.blocking.Consumer(topic, **settings(broker, topic)) as consumer:
+            for _ in consumer:
+                consumer.unsubscribe()
+                raise DatabaseIsDown
+
+    with pytest.raises(DatabaseIsDown):
+        program()
+
+
+def test_where_a_loop_sought_to_is_its_word_also_when_it_fails(broker: Broker, topic: str) -> None:
+    prepare(broker, topic)
+
+    def program() -> None:
+        with ottla.blocking.Consumer(topic, **settings(broker, topic)) as consumer:
+            for record in consumer:
+                consumer.seek(TopicPartition(topic, 0), record.offset + 3)
+                raise DatabaseIsDown
+
+    with pytest.raises(DatabaseIsDown):
+        program()
+    with ottla.blocking.Consumer(topic, **settings(broker, topic)) as consumer:
+        assert next(iter(consumer)).value == b"3"

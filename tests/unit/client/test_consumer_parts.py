@@ -215,7 +215,7 @@ def test_what_a_poll_handed_over_is_given_back_to_where_it_began() -> None:
     assert (zero.position, one.position) == (2, 7)
     in_hand.part(zero)
     zero.position = 6
-    in_hand.clear()
+    in_hand.begin_poll()
     in_hand.give_back()
     assert zero.position == 6, "the next poll was begun: it is finished"
 
@@ -226,6 +226,21 @@ def test_of_an_iteration_only_the_last_record_is_given_back() -> None:
     held.position = 5
     in_hand.give_back()
     assert held.position == 4
+
+
+def test_what_an_iteration_hands_over_after_the_programs_word_is_in_hand_again() -> None:
+    for says in (InHand.finished_all, lambda in_hand: in_hand.finished({ZERO: OffsetAndMetadata(5)})):
+        in_hand, held = InHand(), held_at(2)
+        in_hand.one_by_one(held)
+        held.position = 5
+        says(in_hand)
+        held.position = 9
+        in_hand.give_back()
+        assert held.position == 8
+        in_hand.one_by_one(held)
+        in_hand.finished({ZERO: OffsetAndMetadata(8)})
+        in_hand.give_back()
+        assert held.position == 8, "finished is finished"
 
 
 def test_what_the_program_says_is_finished_and_where_it_sought_to_is_left_alone() -> None:

@@ -59,7 +59,9 @@ class Consumer(Face[AsyncConsumer]):
         """
         if not self._closed and self._background.is_here():
             if self._looping and not finished:
-                self._rest.extendleft([] if self._in_hand is None else [self._in_hand])
+                last = self._in_hand
+                if last is not None and (last.topic, last.partition) in self.assignment():
+                    self._rest.appendleft(last)
                 finished = True  # of all else that the loop has got
             self._give_back()
         self._end(lambda: self._inner.close(timeout, finished=finished))
@@ -110,8 +112,11 @@ class Consumer(Face[AsyncConsumer]):
         self._give_back()
         self._in_hand, self._looping = None, False
 
-    def _give_back(self) -> None:
-        """What was fetched for a `for` loop and not handed over is read again."""
+    def _give_back(self, sought: Collection[TopicPartition] = ()) -> None:
+        """What was fetched for a `for` loop and not handed over is read again; where the program seeks, that counts."""
+        last = self._in_hand
+        if last is not None and (last.topic, last.partition) in sought:
+            self._in_hand = None
         starts = self._not_handed_over()
         self._rest.clear()
         for start in starts.items():
@@ -160,22 +165,22 @@ class Consumer(Face[AsyncConsumer]):
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on at this offset."""
-        self._give_back()
+        self._give_back(sought=(partition,))
         self._run(lambda: _soon(self._inner.seek, partition, offset))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on at the first record of these partitions, or of all that are assigned."""
-        self._give_back()
+        self._give_back(sought=partitions or self.assignment())
         self._run(lambda: _soon(self._inner.seek_to_beginning, *partitions))
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Go on behind the last record of these partitions, or of all that are assigned."""
-        self._give_back()
+        self._give_back(sought=partitions or self.assignment())
         self._run(lambda: _soon(self._inner.seek_to_end, *partitions))
 
     def seek_to_time(self, moment: Any, *partitions: TopicPartition) -> None:
         """Go on at the first record from this moment on (milliseconds since 1970, or a datetime)."""
-        self._give_back()
+        self._give_back(sought=partitions or self.assignment())
         self._run(lambda: _soon(self._inner.seek_to_time, moment, *partitions))
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:

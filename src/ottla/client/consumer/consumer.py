@@ -264,12 +264,15 @@ class Consumer:
             now = asyncio.get_running_loop().time
             due = now() + _COORDINATION_SECONDS
             rest = chunk.records[chunk.index : chunk.index + self._max_records]
-            reading.in_hand.one_by_one(held)
+            in_hand = reading.in_hand
+            in_hand.one_by_one(held)
+            polls = in_hand.polls
             for record in rest:
                 chunk.index += 1
                 held.position = record[2] + 1
                 yield record
-                if held.turn != turn or held.paused or (grouped and now() >= due):
+                # a program that polled meanwhile may have got what comes next
+                if in_hand.polls != polls or held.turn != turn or held.paused or (grouped and now() >= due):
                     break
 
     async def _coordinate(self, deadline: float) -> None:
@@ -413,7 +416,7 @@ class Consumer:
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
         """What is to be committed: the program's word that it has finished so much."""
         if offsets is None:
-            self._open().in_hand.clear()
+            self._open().in_hand.finished_all()
             return self.positions()
         said = {
             partition: row if isinstance(row, OffsetAndMetadata) else OffsetAndMetadata(row)
@@ -471,7 +474,7 @@ class Consumer:
         if self._polling:
             raise ConcurrentUse("two tasks poll one consumer at a time; give each its own")
         self._polling = True
-        reading.in_hand.clear()
+        reading.in_hand.begin_poll()
         return reading
 
     def _held(self, partition: TopicPartition) -> Held:
