@@ -5,6 +5,7 @@ and words, and the facts that follow. Never knows: what a setting does; which va
 Loggers are not here: their levels are no facts. Invariant: a resource is changed as a whole or not at all.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
@@ -51,8 +52,9 @@ def alter(request: full.AlterConfigsRequest, place: Place) -> Decision[full.Alte
     facts: list[Fact] = []
     keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
     responses: list[full.AlterConfigsResourceResponse] = []
+    times = Counter(keys)
     for key, resource in zip(keys, request.resources, strict=True):
-        refusal = TWICE if keys.count(key) > 1 else None
+        refusal = TWICE if times[key] > 1 else None
         if refusal is None:
             given: list[Alteration] = [(config.name, Operation.SET, config.value) for config in resource.configs]
             named = {config.name for config in resource.configs}
@@ -72,8 +74,9 @@ def alter_incrementally(
     facts: list[Fact] = []
     keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
     responses: list[incremental.AlterConfigsResourceResponse] = []
+    times = Counter(keys)
     for key, resource in zip(keys, request.resources, strict=True):
-        refusal = TWICE if keys.count(key) > 1 else None
+        refusal = TWICE if times[key] > 1 else None
         if refusal is None:
             alterations = operations(resource.configs)
             refusal = (

@@ -7,7 +7,7 @@ from typing import Any
 from ottla.broker.handlers import metadata
 from ottla.metadata.image import ClusterImage, PartitionImage, TopicImage
 from ottla.net.dispatch import Context
-from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 ID = b"t" * 16
 CONTEXT = Context(12, None, "PLAINTEXT", "test")
@@ -45,7 +45,7 @@ class Fall:
 
 async def leader_told(fall: Fall) -> int:
     request = MetadataRequest(topics=[MetadataRequestTopic(name="orders")], allow_auto_topic_creation=False)
-    answer = await metadata.handle(fall, request, CONTEXT)  # type: ignore[arg-type]
+    answer: MetadataResponse = await metadata.handle(fall, request, CONTEXT)
     return answer.topics[0].partitions[0].leader_id
 
 

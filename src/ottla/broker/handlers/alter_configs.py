@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.metadata.configs import misdirected, refused_resource
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
+@in_portions(Lists(("resources",), ("responses",)))
 async def handle(broker: "Broker", request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
     responses: list[AlterConfigsResourceResponse] = []
     stored: list[AlterConfigsResource] = []

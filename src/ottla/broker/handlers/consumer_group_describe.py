@@ -10,6 +10,7 @@ from ottla.groups.modern import ConsumerGroup
 from ottla.groups.modern import Member as GroupMember
 from ottla.metadata.image import ClusterImage
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -28,6 +29,7 @@ CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
 
 
+@in_portions(Lists(("group_ids",), ("groups",)))
 def handle(
     broker: "Broker", request: ConsumerGroupDescribeRequest, context: Context
 ) -> "ConsumerGroupDescribeResponse | Future[ConsumerGroupDescribeResponse]":

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.broker.group_shard import Answer
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
+@in_portions(Lists(("groups_names",), ("results",)))
 async def handle(broker: "Broker", request: DeleteGroupsRequest, context: Context) -> DeleteGroupsResponse:
     results = []
     for group_id in dict.fromkeys(request.groups_names):

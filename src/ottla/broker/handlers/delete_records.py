@@ -13,6 +13,7 @@ from ottla.base.errors import ErrorCode
 from ottla.broker.partitions import Partition
 from ottla.metadata.image import INTERNAL_TOPICS
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 HIGH_WATERMARK = -1
 
 
+@in_portions(Lists(("topics", "partitions"), ("topics", "partitions")))
 async def handle(broker: "Broker", request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
     waits: list[_Deletion] = []
     topics = [

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.groups.classic import ClassicGroup, State
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -22,6 +23,7 @@ ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """What may be done to a group, as bits: read, delete, describe, and describe and alter its configs."""
 
 
+@in_portions(Lists(("groups",), ("groups",)))
 def handle(
     broker: "Broker", request: DescribeGroupsRequest, context: Context
 ) -> "DescribeGroupsResponse | Future[DescribeGroupsResponse]":

@@ -6,6 +6,7 @@ from ottla.base.errors import ErrorCode
 from ottla.log.producers import ProducerState
 from ottla.metadata.names import topic_name_problem
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
+@in_portions(Lists(("topics", "partition_indexes"), ("topics", "partitions")))
 def handle(broker: "Broker", request: DescribeProducersRequest, context: Context) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[

@@ -51,17 +51,18 @@ async def handle(
     for name in names:
         if room == 0:
             return _answer(topics, ResponseCursor(topic_name=name, partition_index=0))
+        if described >= AT_ONCE:
+            described = 0
+            await asyncio.sleep(0)
         topic = image.topics.get(name)
         if topic is None:
             topics.append(_unknown(name))
+            described += 1
             continue
         start = cursor.partition_index if cursor is not None and name == first else 0
         end = min(start + room, len(topic.partitions))
         topics.append(await _described(topic, start, end, live))
         described += max(end - start, 1)
-        if described >= AT_ONCE:
-            described = 0
-            await asyncio.sleep(0)
         if end < len(topic.partitions):
             return _answer(topics, ResponseCursor(topic_name=name, partition_index=end))
         room -= max(end - start, 0)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
+@in_portions(Lists(("transactional_ids",), ("transaction_states",)))
 def handle(
     broker: "Broker", request: DescribeTransactionsRequest, context: Context
 ) -> "DescribeTransactionsResponse | Future[DescribeTransactionsResponse]":

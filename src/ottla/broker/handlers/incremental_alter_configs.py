@@ -3,6 +3,7 @@
 Levels of loggers are this process's own and are changed here; everything else is decided by the controller.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
@@ -11,6 +12,7 @@ from ottla.metadata.configs import TWICE, misdirected, operations, refused_resou
 from ottla.metadata.decision import Refusal
 from ottla.metadata.image import ResourceType
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -22,16 +24,17 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
+@in_portions(Lists(("resources",), ("responses",)))
 async def handle(
     broker: "Broker", request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:
     asked = [resource for resource in request.resources if resource.resource_type == ResourceType.BROKER_LOGGER]
-    names = [resource.resource_name for resource in asked]
+    times = Counter(resource.resource_name for resource in asked)
     responses = [
         _answer(
             resource,
             TWICE
-            if names.count(resource.resource_name) > 1
+            if times[resource.resource_name] > 1
             else _change_levels(resource, broker.node_id, request.validate_only),
         )
         for resource in asked

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.broker.group_shard import Answer
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 SEVERAL_FROM = 3
 
 
+@in_portions(Lists(("members",), ("members",)))
 def handle(broker: "Broker", request: LeaveGroupRequest, context: Context) -> Answer:
     if not request.group_id:
         return _refused(ErrorCode.INVALID_GROUP_ID)

@@ -80,11 +80,13 @@ async def handle(broker: "Broker", request: ListOffsetsRequest, context: Context
 async def _named_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
+    compared = 0
     for topic in request.topics:
-        for position, asked in enumerate(topic.partitions, 1):
+        for asked in topic.partitions:
             key = (topic.name, asked.partition_index)
             (twice if key in seen else seen).add(key)
-            if position % NAMES_AT_ONCE == 0:
+            compared += 1
+            if compared % NAMES_AT_ONCE == 0:
                 await asyncio.sleep(0)
     return twice
 

@@ -15,6 +15,7 @@ from ottla.broker.topic_answers import Variant, described
 from ottla.metadata.image import ClusterImage, TopicImage
 from ottla.metadata.names import topic_name_problem
 from ottla.net.dispatch import Context, in_steps
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -31,11 +32,14 @@ if TYPE_CHECKING:
 
 _FEW_PARTITIONS = 100
 """So many are described for one answer; more are taken from what was written before."""
+AT_ONCE = 4000
+"""Names that are looked up before other requests get their turn."""
 FIRST_BY_ID = 12
 FALL_SECONDS = 0.4
 """How long an answer that would name a leader that has just fallen waits for its successor."""
 
 
+@in_portions(Lists(("topics",), ("topics",)), at_once=AT_ONCE)
 async def handle(broker: "Broker", request: MetadataRequest, context: Context) -> MetadataResponse:
     # The oldest version has no null list: an empty one asks for everything.
     everything = request.topics is None or (context.version == 0 and not request.topics)

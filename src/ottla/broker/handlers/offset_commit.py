@@ -8,6 +8,7 @@ from ottla.broker.group_shard import Answer
 from ottla.groups.offsets import commit_refused
 from ottla.metadata.image import ClusterImage
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 BY_ID_FROM = 10
+AT_ONCE = 2000
+"""Partitions whose offsets are committed together; beyond that other requests get their turn in between."""
 
 
+@in_portions(Lists(("topics", "partitions"), ("topics", "partitions")), at_once=AT_ONCE)
 def handle(broker: "Broker", request: OffsetCommitRequest, context: Context) -> Answer:
     by_id = context.version >= BY_ID_FROM
     unknown = [

@@ -6,6 +6,7 @@ from ottla.base.errors import ErrorCode
 from ottla.broker.group_shard import Answer
 from ottla.metadata.image import ClusterImage
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
+@in_portions(Lists(("topics", "partitions"), ("topics", "partitions")))
 def handle(broker: "Broker", request: OffsetDeleteRequest, context: Context) -> Answer:
     if not request.group_id:
         return _refused(ErrorCode.INVALID_GROUP_ID)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.groups.modern import ConsumerGroup
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -32,6 +33,10 @@ BY_ID_FROM = 10
 GROUP_ERROR_FROM = 2
 
 
+@in_portions(
+    Lists(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),
+    Lists(("topics", "partition_indexes"), ("topics", "partitions")),
+)
 def handle(
     broker: "Broker", request: OffsetFetchRequest, context: Context
 ) -> "OffsetFetchResponse | Future[OffsetFetchResponse]":

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
+@in_portions(Lists(("topics", "partitions"), ("topics", "partitions")))
 def handle(broker: "Broker", request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[

@@ -17,6 +17,7 @@ from ottla.groups.decision import Decision
 from ottla.groups.offsets import commit_refused, committed_facts
 from ottla.groups.pending_offsets import pending_commit
 from ottla.net.dispatch import Context
+from ottla.net.portions import Lists, in_portions
 from ottla.transactions.decision import Producer
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
 from ottla.wire.messages.txn_offset_commit import (
@@ -37,11 +38,14 @@ LOADING_FROM = 2
 """The version whose clients know that a coordinator may be loading."""
 ABORTABLE_FROM = 4
 ADDS_FROM = 5
+AT_ONCE = 2000
+"""Partitions whose offsets are kept together; beyond that other requests get their turn in between."""
 
 Answer = TxnOffsetCommitResponse | Coroutine[Any, Any, TxnOffsetCommitResponse]
 Errors = dict[tuple[str, int], ErrorCode]
 
 
+@in_portions(Lists(("topics", "partitions"), ("topics", "partitions")), at_once=AT_ONCE)
 def handle(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) -> Answer:
     asked = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
     unknown = {place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for place in asked if not _exists(broker, place)}
