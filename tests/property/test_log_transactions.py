@@ -109,6 +109,8 @@ class TransactionsAgainstAList(RuleBasedStateMachine):
                 aborted.append(AbortedTransaction(producer, first, offset, stable))
         log = self.bench.log
         assert log.last_stable_offset == min(opened.values(), default=log.end_offset)
+        # Readers are told of them in the order in which they began.
+        aborted.sort(key=lambda each: each.first_offset)
         assert log.aborted_transactions(0, log.end_offset) == aborted
         middle = log.end_offset // 2
         reached = log.aborted_transactions(middle, log.end_offset)
