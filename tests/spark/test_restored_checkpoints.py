@@ -129,6 +129,29 @@ def test_a_checkpoint_that_was_moved_is_told_by_which_name_to_go_on(broker: Brok
     assert_committed(broker, "restored-moved", ["a", "b", "c"])
 
 
+def test_a_checkpoint_that_was_left_behind_when_its_copy_went_on_is_told_so(broker: Broker, run: Begin) -> None:
+    original = run("left-behind")
+    copy = Run(broker, "left-behind", checkpointLocation="/elsewhere/left-behind")
+    copy.query = original.query
+    original.batch(0, [["a"]])
+    copy.batch(1, [["b"]])
+    for batch, rows in ((2, ["c"]), (3, ["d"])):
+        original.batch(batch, [rows])  # moved back in good order: nothing is told
+    with pytest.raises(CheckpointMismatch, match="batch 2 is to be written, and batch 3 of this query is in the topic"):
+        copy.batch(2, [["c", "d"]])
+    assert_committed(broker, "left-behind", ["a", "b", "c", "d"])
+
+
+def test_what_others_keep_among_decisions_is_passed_over(broker: Broker, run: Begin) -> None:
+    first = run("strangers", decisionTopic="decisions-and-more")
+    first.batch(0, [["a"]])
+    for key, value in ((b"\xff", b"\x00"), (b"somebody/driver", b"{}"), (b"somebody", first.query.encode())):
+        fill(broker, "decisions-and-more", [Rec(value, key)])
+    first.batch(1, [["b"]])
+    Run(broker, "strangers", decisionTopic="decisions-and-more", sinkId="new").batch(0, [["c"]])
+    assert_committed(broker, "strangers", ["a", "b", "c"])
+
+
 def test_what_the_first_release_decided_is_still_recognized(broker: Broker, run: Begin) -> None:
     query = run("restored-upgrade")
     (message,) = Run(broker, "restored-upgrade", sinkId="whoever").tasks(5, [["a"]])
@@ -294,7 +317,7 @@ def test_a_decision_of_fifty_thousand_tasks_fits_into_a_record(broker: Broker, r
         query.query, 1, (fence.producer_id, fence.generation), parts, len(parts), whole, topic="t", place="p"
     )
     session.run(journal.decide(fence, decision))
-    assert session.run(journal.last(session.run(journal.fence()))) == decision
+    assert session.run(journal.last(session.run(journal.fence()))) == (decision, [])
 
 
 def test_a_topic_that_forgets_decisions_is_refused(broker: Broker, run: Begin) -> None:

@@ -137,21 +137,41 @@ def _of_first_release(form: dict[str, Any]) -> Decision:
     return Decision(form["query"], form["batch"], fence, parts, form["tasks_of_batch"], UNKNOWN)
 
 
-class Reading(NamedTuple):
-    """What a stretch of the topic says: for every sink its last driver and the last of its decisions that counts."""
+class Reading:
+    """What a stretch of the topic says: for every sink its last driver and the last of its decisions that counts.
 
-    drivers: dict[str, tuple[int, int]]
-    decisions: dict[str, Decision]
+    With an `own` sink, of others only what the same query decided under their names since.
+    """
 
-    def note(self, sink: str, of_driver: bool, value: bytes) -> None:
+    def __init__(self, own: str | None = None) -> None:
+        self.decisions: dict[str, Decision] = {}
+        self.drivers: dict[str, tuple[int, int]] = {}
+        self._own = own
+        self._query = b""
+        """Of the own sink's last decision, as it stands in the record of every other."""
+
+    def take(self, key: bytes, value: bytes) -> None:
+        """A record; nobody else's is decoded without need, nor has to be what is expected."""
+        sink, _, kind = key.decode(errors="replace").partition("/")
+        if sink == self._own:
+            self._note(sink, bool(kind), value)
+        elif self._own is None or (self._query and self._query in value):
+            with suppress(ValueError, LookupError, TypeError, AttributeError):
+                self._note(sink, bool(kind), value)
+
+    def _note(self, sink: str, of_driver: bool, value: bytes) -> None:
         if of_driver:
             said = json.loads(value)
             if isinstance(said, dict):  # the first release wrote a number here
                 self.drivers[sink] = said["producer_id"], said["generation"]
             return
         decision = Decision.decoded(value)
-        if self.drivers.get(sink, decision.fence) == decision.fence:
-            self.decisions[sink] = decision
+        if self.drivers.get(sink, decision.fence) != decision.fence:
+            return
+        if sink == self._own:
+            self.decisions.clear()  # what others decided before is behind this one
+            self._query = json.dumps(decision.query).encode()
+        self.decisions[sink] = decision
 
 
 class Journal:
@@ -191,15 +211,16 @@ class Journal:
             await self._append(fence, 1, self._driver_key, fence.encoded())
         return not await self._counts(fence, await self._offset(LATEST))
 
-    async def last(self, fence: Fence) -> Decision | None:
-        """The decision made last before the fence, by whichever driver."""
-        first, end = await self._offset(EARLIEST), fence.offset
+    async def last(self, fence: Fence) -> tuple[Decision | None, list[Decision]]:
+        """The decision made last before the fence, by whichever driver; and what the same query decided since under
+        other names, the last of each."""
+        first = await self._offset(EARLIEST)
         for start in (*(max(first, fence.offset - recent) for recent in _RECENT), first):
-            found = (await self._read(start, end, self._sink)).decisions.get(self._sink)
-            if found is not None:
-                return found
-            end = start
-        return None
+            found = (await self._read(start, fence.offset, self._sink)).decisions
+            own = found.pop(self._sink, None)
+            if own is not None:
+                return own, list(found.values())
+        return None, []
 
     async def of_query(self, query: str, fence: Fence) -> list[Decision]:
         """The last decisions of other sinks that the same query made."""
@@ -231,7 +252,7 @@ class Journal:
         return decision is not None and decision.fence == (fence.producer_id, fence.generation)
 
     async def _read(self, position: int, end: int, only: str | None = None) -> Reading:
-        reading = Reading({}, {})
+        reading = Reading(only)
         deadline = self._session.deadline()
         while position < end:
             data = await self._cluster.retry(partial(self._fetch, position), self._session.deadline())
@@ -241,11 +262,8 @@ class Journal:
             elif self._session.time() > deadline:
                 raise DeadlineExceeded(f"{self._partition} does not give offset {position}, which was acknowledged")
             for record in records:
-                if record.key is None or record.value is None or record.offset >= end:
-                    continue
-                sink, _, kind = bytes(record.key).decode().partition("/")
-                if only is None or sink == only:
-                    reading.note(sink, bool(kind), bytes(record.value))
+                if record.key is not None and record.value is not None and record.offset < end:
+                    reading.take(bytes(record.key), bytes(record.value))
             position = following
         return reading
 

@@ -60,8 +60,9 @@ class Written(WriterCommitMessage):
         self.rows = 0
         self.task = task
         self.fence = recovered.fence
-        self.first = recovered.decision is None or recovered.decision.query != task.query
-        """Nothing is known of earlier batches."""
+        decision = recovered.decision
+        self.doubtful = decision is None or decision.query != task.query or recovered.elsewhere
+        """Batches of the query may have been written under other names."""
         self.swept = recovered.swept
         self.ranges = recovered.ranges.get(task.batch, "")
         self.identity: Identity | None = None
@@ -99,6 +100,8 @@ class Recovered(NamedTuple):
     """Nothing is open that drivers before began."""
     ranges: dict[int, str]
     """What the newest batch reads, by its number, where the checkpoint can be read."""
+    elsewhere: bool
+    """The query has gone on under another name since that decision."""
 
     @property
     def undone(self) -> bool:
@@ -236,7 +239,7 @@ async def _recover(session: Session, options: SinkOptions) -> Recovered:
     """Keep older drivers from deciding, finish what was decided, and abort what nobody will decide."""
     journal = Journal(session, options.decision_topic, options.sink_id)
     fence = await journal.fence()
-    decision = await journal.last(fence)
+    decision, others = await journal.last(fence)
     lost: frozenset[int] = frozenset()
     if decision is not None and not decision.ended:
         endings = await _end(session, decision.identities.values(), committed=True)
@@ -247,13 +250,14 @@ async def _recover(session: Session, options: SinkOptions) -> Recovered:
         await journal.refuse_retention()
         swept = await _sweep(session, options)
     ranges = planned_ranges(options.checkpoint) if options.checkpoint else {}
-    return Recovered(fence, decision, lost, swept, ranges)
+    elsewhere = any(_same_topic(other, options) for other in others)
+    return Recovered(fence, decision, lost, swept, ranges, elsewhere)
 
 
 async def _decide(session: Session, options: SinkOptions, written: list[Written], batch: int) -> None:
     journal = Journal(session, options.decision_topic, options.sink_id)
     fence, query = written[0].fence, written[0].task.query
-    if written[0].first:
+    if written[0].doubtful:
         for other in await journal.of_query(query, fence):
             if not options.named:
                 _refuse_other_name(other, options, written[0].task)
@@ -318,14 +322,17 @@ async def _sweep(session: Session, options: SinkOptions, decided: frozenset[str]
 
 def _refuse_other_name(other: Decision, options: SinkOptions, task: Task) -> None:
     """A checkpoint that was moved, or is called otherwise than before, would have its last batch written twice."""
-    same_topic = other.topic == options.topic or not other.topic or not options.topic
-    if same_topic and other.batch >= task.batch:
+    if _same_topic(other, options) and other.batch >= task.batch:
         raise CheckpointMismatch(
             f"batch {task.batch} is to be written, and batch {other.batch} of this query is in the topic: it was "
             f"written when the checkpoint was called {other.place or 'otherwise'}, not {options.place}. Set the "
             f"option sinkId to {other.place or 'that name'} to go on from there, or to a new name to write the "
             "rows once more."
         )
+
+
+def _same_topic(other: Decision, options: SinkOptions) -> bool:
+    return other.topic == options.topic or not other.topic or not options.topic
 
 
 def _refuse_other_rows(written: list[Written], batch: int) -> None:
