@@ -89,7 +89,7 @@ def test_a_killed_broker_vouches_only_for_what_it_has_read(damage: str, again: b
         elif damage == "the folder":
             node.disk.lose(f"/data/{TOLD}")
         else:
-            node.mount = "second"
+            node.place = "second"
             node.disk.lose(f"/data/{TOLD}/{0:020d}.log")
         node.boot()
         if again:

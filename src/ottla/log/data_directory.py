@@ -36,7 +36,8 @@ CLEAN_STOP_FILE = ".kafka_cleanshutdown"
 METADATA_LOG = "__cluster_metadata-0"
 """Its directory belongs to the quorum; the store leaves it alone."""
 RUNNING_FILE = ".ottla-running"
-"""Which broker uses the directory, in which start of the machine and on which mount of its file system."""
+"""Which broker uses the directory, in which start of the machine, and which file on which mount is its lock: a copy of
+the directory has another one."""
 DOUBTED_FILE = ".ottla-doubted"
 """What it is renamed to when a sync failed. It need not be durable: a machine that starts again has only its disk."""
 LONGEST_NAME = 255
@@ -144,18 +145,25 @@ class DataDirectory:
         if stopped is not None:
             self.last_epoch = _broker_epoch(stopped)
         elif running is not None and self._world.boot:
-            boot, mount = _field(running, "boot"), _field(running, "mount")
-            if (boot, mount) == (self._world.boot, self._world.mount(self.path)):
+            boot, place = _field(running, "boot"), _field(running, "place")
+            if (boot, place) == (self._world.boot, self._place()):
                 self.last_epoch = self.known_epoch
+
+    def _place(self) -> str:
+        return self._world.place(os.path.join(self.path, LOCK_FILE))
 
     def mark_running(self, broker_epoch: int) -> None:
         """From here on a broker of this epoch writes here; -1 for one that cannot vouch for what it wrote."""
-        boot, mount = self._world.boot, self._world.mount(self.path)
-        content = json.dumps({"version": 1, "brokerEpoch": broker_epoch, "boot": boot, "mount": mount})
+        boot, place = self._world.boot, self._place()
+        content = json.dumps({"version": 1, "brokerEpoch": broker_epoch, "boot": boot, "place": place})
         replace_whole(self._disk, os.path.join(self.path, RUNNING_FILE), content.encode())
 
     def mark_clean_stop(self, broker_epoch: int) -> None:
         """Say that every log here is flushed and its checkpoints are written."""
+        if self._lock is not None:
+            # From here on its lock is another file for every mark of a broker at work, those in copies included: what
+            # was copied from under a broker does not have what it wrote until it stopped.
+            self._lock.truncate(0)
         content = b'{"version":0,"brokerEpoch":%d}' % broker_epoch
         replace_whole(self._disk, os.path.join(self.path, CLEAN_STOP_FILE), content)
 

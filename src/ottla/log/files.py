@@ -47,9 +47,9 @@ class World(NamedTuple):
     boot: str = ""
     """Differs after every start of the machine, and with it the memory that holds what was not synced; empty where the
     system does not tell."""
-    mount: Callable[[str], str] = _unnamed
-    """Names the file system that holds a path: another name after it was attached anew, when it may have lost what was
-    not synced though the machine ran on."""
+    place: Callable[[str], str] = _unnamed
+    """Names a file and the file system that holds it: another name for every copy of the file, after it was changed,
+    and after the file system was attached anew, when it may have lost what was not synced though the machine ran on."""
     open_files: OpenFiles = UNBOUNDED
 
 

@@ -40,7 +40,7 @@ from ottla.node.options import Options, StartFailure, resolve
 from ottla.node.roles import AUTOMATIC_LISTENER, by_zookeeper, controller_listener_names, split_listeners
 from ottla.records.codec import COMPILED
 from ottla.runtime.disk import RealDisk
-from ottla.runtime.world import RealClock, RealRandom, boot_id, mount_identity
+from ottla.runtime.world import RealClock, RealRandom, boot_id, place_identity
 
 if TYPE_CHECKING:
     from ottla.node.watching import Watching
@@ -99,7 +99,7 @@ class Node:
         self._descriptors = share_out(raise_limit())
         clock = RealClock()
         open_files = OpenFiles(self._descriptors.log_files, clock.monotonic)
-        self.world = World(RealDisk(), clock, RealRandom(), boot_id(), mount_identity, open_files)
+        self.world = World(RealDisk(), clock, RealRandom(), boot_id(), place_identity, open_files)
         self._ending: asyncio.Event | None = None
         self._failure: str | None = None
         self._watching: Watching | None = None

@@ -30,16 +30,24 @@ def boot_id() -> str:
         return ""
 
 
-def mount_identity(path: str) -> str:
-    """Names the file system that holds a path, as it is attached now; empty where nobody can tell.
+def place_identity(path: str) -> str:
+    """Names a file, as it was last changed, and the file system that holds it; empty where nobody can tell.
+
+    Whoever copies a file can give it every name and time but that of its last change.
+    """
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ""
+    return f"{found.st_ino} {found.st_ctime_ns} {_mount_identity(found.st_dev)}"
+
+
+def _mount_identity(device: int) -> str:
+    """Names a file system as it is attached now.
 
     The number of its device comes again when the device does, so Linux' own objects for the device, its queue and its
     file system are asked: each gets a number of its own when it is made. They are the same in every container.
     """
-    try:
-        device = os.stat(path).st_dev
-    except OSError:
-        return ""
     number = f"{os.major(device)}:{os.minor(device)}"
     block = f"/sys/dev/block/{number}"
     name = os.path.basename(os.path.realpath(block))

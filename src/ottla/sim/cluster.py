@@ -45,7 +45,7 @@ class SimNode:
         self.rate = random.choice((1.0, 1.0, 0.99, 1.01))
         self.skew_ms = random.choice((0, 0, random.randint(-500, 500)))
         self._power_cuts = 0
-        self.mount = "first"
+        self.place = "first"
         """Another one after its disk was attached anew."""
         self.sync_seconds = (0.0001, random.choice((0.001, 0.005, 0.02)))
         self.disk = self._new_disk()
@@ -98,7 +98,7 @@ class SimNode:
 
     def _world(self, time: Callable[[], float]) -> World:
         boot = f"boot {self._power_cuts}"
-        return World(self.disk, SimClock(time, self.skew_ms), SimRandom(self._random), boot, lambda path: self.mount)
+        return World(self.disk, SimClock(time, self.skew_ms), SimRandom(self._random), boot, lambda path: self.place)
 
     def boot(self) -> None:
         assert self.loop is None, "one process at a time"

@@ -1,5 +1,6 @@
 """What data directories say of the broker that uses them, and what the next one may believe of it."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from ottla.log.files import World
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore
 from ottla.runtime.disk import RealDisk
-from ottla.runtime.world import RealClock, RealRandom
+from ottla.runtime.world import RealClock, RealRandom, place_identity
 
 
 class Marked:
@@ -19,10 +20,10 @@ class Marked:
 
     def __init__(self, *paths: Path) -> None:
         self._paths = [str(path) for path in paths]
-        self.boot, self.mount = "monday", "first"
+        self.boot, self.place = "monday", "first"
 
     def open(self) -> LogStore:
-        world = World(RealDisk(), RealClock(), RealRandom(), self.boot, lambda path: self.mount)
+        world = World(RealDisk(), RealClock(), RealRandom(), self.boot, lambda path: self.place or place_identity(path))
         store = LogStore(self._paths, world)
         store.open(1)
         return store
@@ -46,9 +47,9 @@ def test_a_killed_broker_has_lost_nothing_as_long_as_machine_and_disk_stay_as_th
     assert marked.found() == -1
     marked.run(7).release()  # as good as kill -9: nothing is written any more
     assert marked.found() == 7
-    marked.mount = "second"
+    marked.place = "second"
     assert marked.found() == -1, "its disk was attached anew, without what was not synced"
-    marked.mount, marked.boot = "first", "tuesday"
+    marked.place, marked.boot = "first", "tuesday"
     assert marked.found() == -1, "the machine went down with what was not synced"
 
 
@@ -101,3 +102,40 @@ def test_a_log_that_does_not_say_whose_it_is_is_adopted(tmp_path: Path) -> None:
     again = Marked(tmp_path).run(7)
     assert again.logs[TopicPartition("t", 0)].topic_id == b"i" * 16
     again.release()
+
+
+@pytest.mark.parametrize("end", ["killed", "stopped"])
+def test_a_copy_of_a_directory_at_work_is_not_vouched_for(tmp_path: Path, end: str) -> None:
+    """It has the mark, and lacks what was written after it was made."""
+    data, backup, broken = tmp_path / "data", tmp_path / "backup", tmp_path / "broken"
+    marked = Marked(data)
+    marked.place = ""
+    store = marked.run(7)
+    shutil.copytree(data, backup)
+    if end == "stopped":
+        store.close(7)
+    else:
+        store.release()
+    assert marked.found() == 7
+    data.rename(broken)
+    backup.rename(data)
+    assert marked.found() == -1
+    data.rename(backup)
+    broken.rename(data)
+    assert marked.found() == 7, "what was written to last is still what it was"
+
+
+def test_files_put_back_over_those_of_a_clean_stop_are_not_vouched_for(tmp_path: Path) -> None:
+    data, backup = tmp_path / "data", tmp_path / "backup"
+    marked = Marked(data)
+    marked.place = ""
+    store = marked.run(7)
+    shutil.copytree(data, backup)
+    store.close(7)
+    for left in data.iterdir():
+        if left.name != ".lock":  # a program that copies only differences finds none in an empty file
+            left.unlink()
+    for kept in backup.iterdir():
+        if kept.name != ".lock":
+            shutil.copy2(kept, data)
+    assert marked.found() == -1
