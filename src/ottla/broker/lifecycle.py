@@ -246,6 +246,8 @@ def _why_not(node_id: int, error: ErrorCode) -> str:
     reasons = {
         ErrorCode.DUPLICATE_BROKER_REGISTRATION: f"another broker that lives has the id {node_id} (node.id)",
         ErrorCode.INCONSISTENT_CLUSTER_ID: "its data belongs to another cluster",
+        ErrorCode.INVALID_REGISTRATION: "one of its data directories has the id (directory.id in meta.properties) of a "
+        "directory of another broker, so it is a copy; use an empty one in its place",
         ErrorCode.UNSUPPORTED_VERSION: "the cluster uses features that this release does not know",
     }
     return f"The cluster does not take this broker: {reasons.get(error, error.name)}."

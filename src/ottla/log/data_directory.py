@@ -122,6 +122,11 @@ class DataDirectory:
             self._lock.close()
             self._lock = None
 
+    @property
+    def latest_epoch(self) -> int:
+        """The epoch of the broker that was here last, whatever may be missing and however it ended."""
+        return max(self.last_epoch, self.known_epoch)
+
     def take_clean_stop(self) -> bool:
         """Whether the last owner stopped cleanly; from here on the directory counts as not stopped cleanly, and nobody
         vouches for what is in it until somebody has read it."""

@@ -21,7 +21,7 @@ from ottla.log.files import NotDurable, StorageFailure, World
 from ottla.log.flushing import Removal
 from ottla.log.loading import DirectoryLoading, IsStray, SettingsOf
 from ottla.log.partition_log import PartitionLog
-from ottla.log.properties import InconsistentCluster, UnusableDirectory, write_topic_id
+from ottla.log.properties import InconsistentCluster, UnusableDirectory, read_topic_id, write_topic_id
 from ottla.log.recovery import load_log
 from ottla.log.settings import LogSettings
 
@@ -168,10 +168,22 @@ class LogStore:
                 except OSError as error:
                     self._fail(directory, StorageFailure.of(directory.path, error))
             self._require_one()
+            self._require_own_ids()
         except BaseException:
             self.release()
             raise
         return cluster
+
+    def _require_own_ids(self) -> None:
+        known: dict[bytes, DataDirectory] = {}
+        for directory in self.live:
+            other = known.setdefault(directory.identity, directory)
+            if other is not directory:
+                raise UnusableDirectory(
+                    directory.path,
+                    f"{other.path} and {directory.path} have the same directory.id in meta.properties, so one is a "
+                    "copy of the other; use an empty directory in place of the copy.",
+                )
 
     @property
     def live(self) -> list[DataDirectory]:
@@ -206,6 +218,7 @@ class LogStore:
         `is_stray` says whether a log belongs to no topic any more; such are put aside. Raises NoUsableDirectory,
         UnusableDirectory.
         """
+        self._require_one_of_each(is_stray)
         loadings = []
         for directory in self.live:
             try:
@@ -229,18 +242,37 @@ class LogStore:
         self._require_one()
         self._loaded = True
 
+    def _require_one_of_each(self, is_stray: IsStray | None) -> None:
+        """No partition in two directories, which a directory leaves behind that was away for a while.
+
+        Raises UnusableDirectory, while the marks still tell which of them is older.
+        """
+        places: dict[TopicPartition, DataDirectory] = {}
+        for directory in self.live:
+            try:
+                held = [entry.topic_partition for entry in directory.partitions() if entry.mark is None]
+            except OSError:  # told when it is loaded
+                continue
+            for name in held:
+                other = places.setdefault(name, directory)
+                if other is not directory and all(self._is_wanted(name, each, is_stray) for each in (directory, other)):
+                    twice = sum(places.get(each) is other for each in held)
+                    raise UnusableDirectory(directory.path, _held_twice(other, directory, name, twice))
+
+    def _is_wanted(self, name: TopicPartition, directory: DataDirectory, is_stray: IsStray | None) -> bool:
+        if is_stray is None:
+            return True
+        try:
+            return not is_stray(name, read_topic_id(self._world.disk, os.path.join(directory.path, str(name))))
+        except (OSError, UnusableDirectory):
+            return False
+
     def _take_over(self, loading: DirectoryLoading) -> None:
         directory = loading.directory
         if loading.failure is not None:
             self._fail(directory, loading.failure)
             return
         for log in loading.logs:
-            if log.topic_partition in self.logs:
-                other = self.directory_of(log.topic_partition)
-                raise UnusableDirectory(
-                    directory.path,
-                    f"{directory.path} and {other.path} both hold {log.topic_partition}; remove one of the two.",
-                )
             self._add(log, directory)
             self.intact = self.intact and log.intact
         try:
@@ -448,6 +480,14 @@ class LogStore:
         """Let the locks go."""
         for directory in self.directories:
             directory.release()
+
+
+def _held_twice(first: DataDirectory, second: DataDirectory, name: TopicPartition, count: int) -> str:
+    older, newer = sorted((first, second), key=lambda each: each.latest_epoch)
+    said = f"{first.path} and {second.path} both hold {name} ({count} partitions in all): "
+    if older.latest_epoch == newer.latest_epoch:
+        return f"{said}move their folders in one of the two elsewhere."
+    return f"{said}{older.path} was in use before {newer.path}; move its folders of these elsewhere."
 
 
 def _slices(logs: Sequence[PartitionLog]) -> list[Sequence[PartitionLog]]:

@@ -28,7 +28,12 @@ from ottla.log.properties import read_directory_properties
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore
 from ottla.metadata.image import ClusterImage, ResourceType
-from ottla.node.formatting import is_formatted, metadata_directory, metadata_log_directory
+from ottla.node.formatting import (
+    is_formatted,
+    metadata_directory,
+    metadata_log_directory,
+    require_one_metadata_log,
+)
 from ottla.node.listeners import Address
 from ottla.node.options import StartFailure
 from ottla.node.roles import by_zookeeper, quorum_identity, roles_of, stands_alone
@@ -115,6 +120,7 @@ class Assembly:
                 f"{metadata_directory(values)} belongs to no cluster yet; prepare it with 'ottla format --config FILE "
                 "--cluster-id ID', with the same id on every node."
             )
+        require_one_metadata_log(world.disk, values)
         self.cluster_id = self.store.open(self.node_id)
         self._loader = ImageLoader(self.cluster_id)
         controller = self.addresses.controllers[0] if self.addresses.controllers else None

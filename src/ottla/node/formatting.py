@@ -173,6 +173,22 @@ def metadata_log_directory(values: BrokerValues) -> str:
     return os.path.join(metadata_directory(values), METADATA_LOG)
 
 
+def require_one_metadata_log(disk: Disk, values: BrokerValues) -> None:
+    """A voter that begins another metadata log has forgotten how it voted and what was agreed on. Raises StartFailure.
+
+    `metadata.log.dir` is the first of `log.dirs` where nobody sets it, so another order of these is enough.
+    """
+    chosen = metadata_directory(values)
+    for path in _paths(values):
+        if path == chosen or not disk.exists(os.path.join(path, METADATA_LOG)):
+            continue
+        if disk.exists(metadata_log_directory(values)):
+            advice = f"move {os.path.join(path, METADATA_LOG)} elsewhere, or set metadata.log.dir={path} if that is it"
+        else:
+            advice = f"set metadata.log.dir={path}, or move the folder {METADATA_LOG} there to {chosen}"
+        raise StartFailure(f"{path} holds a metadata log of this node, which is to be in {chosen}: {advice}.")
+
+
 def _paths(values: BrokerValues) -> Sequence[str]:
     paths = [os.path.abspath(path) for path in values.listing("log.dirs")]
     metadata = metadata_directory(values)

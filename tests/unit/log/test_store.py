@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from ottla.log.retention import sweep
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore, NewLog, NoUsableDirectory
 from ottla.runtime.disk import RealDisk, RealFile
+from ottla.runtime.world import RealRandom
 from support.compacting import append, manual_world, read_from
 
 ORDERS = TopicPartition("orders", 0)
@@ -330,16 +332,51 @@ def test_a_log_without_its_topic_id_is_loaded_without_one(tmp_path: Path) -> Non
     again.release()
 
 
-def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        world, _ = manual_world()
-        store = LogStore([str(tmp_path / name)], world)
-        store.open(1, "cluster")
-        store.load(settings_of)
-        store.create(ORDERS, TOPIC_ID, SETTINGS)
+def store_of_its_own(path: Path) -> LogStore:
+    """A directory that was in use without others, so with an id that no other has."""
+    world, _ = manual_world()
+    store = LogStore([str(path)], world._replace(random=RealRandom()))
+    store.open(1, "cluster")
+    store.load(settings_of)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("epochs", "advice"),
+    [((3, 7), "a was in use before .*b; move"), ((7, 3), "b was in use before .*a; move"), ((5, 5), "one of the two")],
+)
+@pytest.mark.parametrize("clean", [True, False])
+def test_partitions_in_two_directories_are_refused_and_the_older_ones_named(
+    tmp_path: Path, epochs: tuple[int, int], advice: str, clean: bool
+) -> None:
+    for name, epoch in zip(("a", "b"), epochs, strict=True):
+        store = store_of_its_own(tmp_path / name)
+        for number in range(3):
+            store.create(TopicPartition("orders", number), TOPIC_ID, SETTINGS)
+        store.create(TopicPartition(name, 0), TOPIC_ID, SETTINGS)
+        store.mark_running(epoch)
+        if clean:
+            store.close(epoch)
+        else:
+            store.release()
+    for _ in range(2):  # the marks that tell which is older are still there at the second attempt
+        with pytest.raises(UnusableDirectory, match=rf"both hold orders-0 \(3 partitions in all\): .*{advice}"):
+            open_store(tmp_path / "a", tmp_path / "b")
+
+
+def test_what_an_older_topic_of_the_name_left_in_another_directory_is_put_aside(tmp_path: Path) -> None:
+    old = TopicId(bytes(15) + b"x")
+    for name, topic_id in (("a", TOPIC_ID), ("b", old)):
+        store = store_of_its_own(tmp_path / name)
+        store.create(ORDERS, topic_id, SETTINGS)
         store.close()
-    with pytest.raises(UnusableDirectory, match="both hold orders-0"):
-        open_store(tmp_path / "a", tmp_path / "b")
+    world, _ = manual_world()
+    store = LogStore([str(tmp_path / "a"), str(tmp_path / "b")], world)
+    store.open(1)
+    store.load(settings_of, is_stray=lambda name, topic_id: topic_id == old)
+    assert store.logs[ORDERS].topic_id == TOPIC_ID
+    assert len(list((tmp_path / "b").glob("orders-0.*-stray"))) == 1
+    store.release()
 
 
 def test_checkpoints_are_written_by_directory_and_only_when_they_changed(tmp_path: Path) -> None:
@@ -505,6 +542,13 @@ def test_an_unusable_path_is_one_sentence(tmp_path: Path) -> None:
 def test_a_directory_named_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnusableDirectory, match="named twice"):
         open_store(tmp_path, tmp_path / ".." / tmp_path.name)
+
+
+def test_a_directory_that_is_a_copy_of_another_one_is_refused(tmp_path: Path) -> None:
+    open_store(tmp_path / "a").close()
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(UnusableDirectory, match=r"a and .*b have the same directory\.id in meta\.properties"):
+        open_store(tmp_path / "a", tmp_path / "b")
 
 
 def test_names_of_directories_are_understood_and_long_topics_cut() -> None:

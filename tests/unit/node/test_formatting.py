@@ -9,7 +9,7 @@ from ottla.base.vocabulary import identity_text
 from ottla.controller.snapshots import Snapshots
 from ottla.log.files import World
 from ottla.log.properties import read_directory_properties
-from ottla.node.formatting import Wishes, format_directories, is_formatted
+from ottla.node.formatting import Wishes, format_directories, is_formatted, require_one_metadata_log
 from ottla.node.options import Options, StartFailure, resolve
 from ottla.records.control import Control, KraftVersion, Voter, Voters
 from ottla.runtime.disk import RealDisk
@@ -95,3 +95,21 @@ def test_voters_that_cannot_be_understood_are_refused(tmp_path: Path) -> None:
     fixed = values_in(tmp_path, "controller.quorum.voters=1@localhost:2")
     with pytest.raises(StartFailure, match="fixes the voters"):
         format_directories(WORLD, fixed, Wishes(standalone=True))
+
+
+def test_a_metadata_log_in_another_directory_than_the_one_of_the_settings_is_refused(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    log = "__cluster_metadata-0"
+    first.joinpath(log).mkdir(parents=True)
+    second.mkdir()
+    require_one_metadata_log(RealDisk(), values_in(tmp_path))
+    swapped = resolve(Options(data=f"{second},{first}"))
+    with pytest.raises(
+        StartFailure, match=rf"{first} holds a metadata log .* in {second}: set metadata.log.dir={first}"
+    ):
+        require_one_metadata_log(RealDisk(), swapped)
+    second.joinpath(log).mkdir()
+    with pytest.raises(StartFailure, match=rf": move {first}/{log} elsewhere, or set metadata.log.dir={first} if"):
+        require_one_metadata_log(RealDisk(), swapped)
+    first.joinpath(log).rmdir()
+    require_one_metadata_log(RealDisk(), swapped)
