@@ -402,3 +402,29 @@ async def test_a_session_is_told_only_what_is_new(story: Story) -> None:
     session = story.client.answers.pop().session_id
     story.fetch(0, session_id=session, session_epoch=1, max_wait_ms=0)
     assert set(story.found()) == {0}, "its first partition still has records at the offset it asked for"
+
+
+async def test_what_comes_while_very_many_partitions_are_looked_into_is_not_missed(story: Story) -> None:
+    story.topic(35)
+    story.fetch(35)
+    story.append(3, b"value")  # it was looked into before, and the fetch does not wait yet
+    await asyncio.wait_for(story.client.answered.wait(), 30)
+    assert [number for number, size in story.found().items() if size] == [3]
+    assert len(story.broker.waiting) == 0
+
+
+async def test_what_comes_to_a_large_session_while_it_is_looked_into_is_not_missed(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "NEWS_AT_ONCE", 10)
+    monkeypatch.setattr(fetch.Fetch, "_complete", lambda each: each.place.complete(each.answer()))
+    story.topic(35)
+    story.fetch(35, session_epoch=0, max_wait_ms=0)
+    await asyncio.wait_for(story.client.answered.wait(), 30)
+    session = story.client.answers.pop().session_id
+    story.client.answered.clear()
+    story.fetch(0, session_id=session, session_epoch=1)
+    story.append(3, b"value")
+    await asyncio.wait_for(story.client.answered.wait(), 30)
+    assert set(story.found()) == {3}
+    assert len(story.broker.waiting) == 0

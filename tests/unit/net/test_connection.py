@@ -280,6 +280,19 @@ async def test_a_request_that_waits_alone_lets_others_be_taken_when_it_says_so(c
     assert len(client.service.places) == 2
 
 
+async def test_a_request_that_lets_others_be_taken_holds_no_memory_any_more(client: Client) -> None:
+    def keep(connection: Connection, body: bytes) -> None:
+        connection.keep(memoryview(body))
+        client.service.places.append(connection.defer(alone=True))
+
+    client.service.on_frame = keep
+    await client.send(frame(bytes(2 * SHARED_SIZE)))
+    await client.until(lambda: len(client.service.places) == 1)
+    assert client.intake.used == 2 * SHARED_SIZE
+    client.service.places[0].share()
+    assert client.intake.used == 0
+
+
 async def test_requests_that_came_together_and_take_long_let_others_have_their_turn() -> None:
     now = 0.0
 
