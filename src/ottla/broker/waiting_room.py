@@ -47,6 +47,9 @@ class WaitingRoom:
     def __len__(self) -> int:
         return len(self._parked)
 
+    def __contains__(self, wait: Wait) -> bool:
+        return wait in self._parked
+
     def has(self, key: Hashable) -> bool:
         """Whether anybody waits under this key."""
         return key in self._under

@@ -88,6 +88,7 @@ class Deferred:
         """Take further requests while this one waits, unless others wait before it."""
         if self.alone and self._connection.waiting == 1:
             self.alone = False
+            self._connection._intake.let_go(self._connection)  # what it kept of its request was read
             self._connection._shared_again()
 
     def fail(self, reason: str) -> None:

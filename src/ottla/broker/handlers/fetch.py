@@ -239,6 +239,42 @@ class Fetch:
         else:
             self.wait()
             self.place.share()
+            self._look_again()
+
+    def _look_again(self, start: int = 0) -> None:
+        """What changed after it was looked into and before this waited has nudged nobody."""
+        waiting = self._broker.waiting
+        try:
+            if self._session is not None:
+                if self._session.restless and self.nudged(self._session):
+                    waiting.leave(self)
+                return
+            stop = min(start + NEWS_AT_ONCE, len(self._results))
+            for position in range(start, stop):
+                if self not in waiting:
+                    return
+                if self._has_changed(position) and self.read(position, position + 1, again=True):
+                    waiting.leave(self)
+                    self._complete()
+            if stop < len(self._results):
+                self._broker.loop.call_soon(self._look_again, stop)
+        except Exception:
+            logger.exception("a fetch of many partitions failed")
+            waiting.leave(self)
+            self.failed()
+
+    def _has_changed(self, position: int) -> bool:
+        """Whether a partition has something else to tell than when it was looked into."""
+        topic, wanted, tracked = self._plan.wanted[position]
+        partition = self._find(topic, wanted.partition)
+        if isinstance(partition, ErrorCode) or partition.log is None:
+            return True
+        result, log = self._results[position], partition.log
+        if result is None:
+            return tracked is None or not _nothing_new(partition, wanted, tracked, self._request.replica_id)
+        if self._follower:
+            return log.end_offset > wanted.offset and not result.length
+        return result[2:4] != (log.high_watermark, log.last_stable_offset)
 
     def warm_up(self) -> None:
         """Have a thread make the look-ups that would wait for the disk, then make them again here."""
@@ -252,7 +288,7 @@ class Fetch:
             try:
                 enough = False
                 few = len(self._results) <= AT_ONCE
-                # Meanwhile others may have grown; of very many, those are found by the next fetch.
+                # Meanwhile others may have grown; of very many, those are found when it begins to wait.
                 for position in range(len(self._results)) if few else [each for each, _ in waiting]:
                     enough = self.read(position, position + 1, again=True)
                 self._complete_or_wait(enough)
@@ -406,7 +442,7 @@ class Fetch:
                 self._broker.dispatcher.meter.refused("Fetch", errors)
         traffic = self._broker.partitions.traffic
         if self._follower:
-            traffic.replication_bytes_out += self._found
+            traffic.replication_bytes_out += sum(result.length for _, result in results)
             return
         by_key = traffic.by_key
         for topic, result in results:
