@@ -52,10 +52,16 @@ _CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v", "
 _POSIX = {
     "alnum": _named("azAZ09"),
     "alpha": _named("azAZ"),
+    "ascii": _named("\0\x7f"),
+    "blank": _named("\t\t  "),
+    "cntrl": _named("\0\x1f\x7f\x7f"),
     "digit": _CLASSES["d"],
+    "graph": _named("!~"),
     "lower": _named("az"),
-    "upper": _named("AZ"),
+    "print": _named(" ~"),
     "punct": _named("!/:@[`{~"),
+    "space": _named("\t\r  "),
+    "upper": _named("AZ"),
     "word": _CLASSES["w"],
     "xdigit": _named("09afAF"),
 }
@@ -146,7 +152,7 @@ class Parser:
         return ("set", self._characters(character))
 
     def _characters(self, characters: str) -> Characters:
-        if self._any_case:
+        if self._any_case and len(characters.swapcase()) == 1:  # else it is no letter of its own
             characters += characters.swapcase()
         return merged((ord(each), ord(each)) for each in characters)
 
@@ -272,4 +278,6 @@ class Parser:
         known = _POSIX.get(name.removeprefix("^"))
         if known is None:
             raise BadPattern(f"invalid character class range: `[:{name}:]`")
+        if self._any_case:
+            known = merged(each for first, last in known for each in self._range(chr(first), chr(last)))
         return complement(known) if name.startswith("^") else known

@@ -19,6 +19,11 @@ from ottla.groups.patterns import Pattern
         ("[^:]*", "a:b", False),
         ("[ -~]+", "a:b c", True),
         ("(a+)+", "a" * 200 + "!", False),
+        ("(?i)ß", "S", False),
+        ("(?i)ß", "ß", True),
+        (r"Sink:[[:blank:]][[:^space:]]+", "Sink: 1/ü", True),
+        ("[[:print:]]+", "Sink: 1/ü", False),
+        ("[[:ascii:]]+[[:^cntrl:]]", "Sink: 1/ü", True),
     ],
 )
 def test_all_characters_of_the_names_count(text: str, name: str, expected: bool) -> None:
