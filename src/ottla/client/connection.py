@@ -134,10 +134,15 @@ class Connection(asyncio.BufferedProtocol):
         self, request: Root, version: int, answer: type[R], deadline: float, *, placed: bool
     ) -> "asyncio.Future[R]":
         correlation = self._next_correlation()
+        try:
+            self._write(request, version, correlation)
+        except BaseException:  # what cannot be written has no answer to wait for
+            if placed:
+                self._places.release()
+            raise
         future: asyncio.Future[R] = self._loop.create_future()
         timer = self._loop.call_at(deadline, self._overdue, future, type(request).__name__)
         self._waiting.append(_Waiting(correlation, answer, version, future, timer, placed))
-        self._write(request, version, correlation)
         return future
 
     async def _wait_for(self, step: Callable[[], Any], deadline: float, request: Root) -> None:

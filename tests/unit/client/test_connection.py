@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import struct
 
 import pytest
 
@@ -17,6 +18,7 @@ from ottla.client.errors import (
 )
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ottla.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from support.loop_time import LoopTime
 from support.scripted_broker import SILENCE, ScriptedBroker
@@ -101,6 +103,18 @@ async def test_a_caller_that_gives_up_leaves_the_connection_whole() -> None:
         given_up = asyncio.create_task(ask(connection))
         await asyncio.sleep(0)
         given_up.cancel()
+        assert (await ask(connection)).cluster_id == "c"
+        connection.close()
+
+
+async def test_what_cannot_be_written_leaves_the_connection_whole() -> None:
+    async with ScriptedBroker({MetadataRequest: lambda _: MetadataResponse(cluster_id="c")}) as broker:
+        connection = await connect(broker, in_flight=1)
+        for _ in range(3):
+            with pytest.raises(struct.error):
+                await connection.ask(
+                    ListOffsetsRequest(replica_id=1 << 40), ListOffsetsResponse, after(LATER), highest=1
+                )
         assert (await ask(connection)).cluster_id == "c"
         connection.close()
 

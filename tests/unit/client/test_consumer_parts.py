@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from struct import pack
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from ottla.client.consumer.in_hand import InHand
 from ottla.client.consumer.limits import duration_ms, reset_moment
 from ottla.client.consumer.positions import Held, Holdings, Standing
 from ottla.client.consumer.sessions import FetchSession, Wanted
-from ottla.client.errors import InvalidSetting
+from ottla.client.errors import InvalidSetting, Misuse
 from ottla.client.groups.vocabulary import OffsetAndMetadata
 from ottla.client.offsets import EARLIEST, LATEST
 from ottla.client.settings import CONSUMER, load
@@ -241,6 +242,12 @@ def test_what_an_iteration_hands_over_after_the_programs_word_is_in_hand_again()
         in_hand.finished({ZERO: OffsetAndMetadata(8)})
         in_hand.give_back()
         assert held.position == 8, "finished is finished"
+
+
+@pytest.mark.parametrize("given", [-1, 1 << 63, 1.5, "5", None, OffsetAndMetadata(-2)])
+def test_what_is_no_offset_is_told_to_the_program_and_not_to_a_broker(given: Any) -> None:
+    with pytest.raises(Misuse, match="an offset is a whole number"):
+        OffsetAndMetadata.of(given)
 
 
 def test_what_the_program_says_is_finished_and_where_it_sought_to_is_left_alone() -> None:

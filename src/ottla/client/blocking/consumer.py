@@ -217,7 +217,7 @@ class Consumer(Face[AsyncConsumer]):
         last = self._in_hand
         if last is not None:
             to = said.get(TopicPartition(last.topic, last.partition))
-            if to is not None and (to if isinstance(to, int) else to.offset) > last.offset:
+            if to is not None and OffsetAndMetadata.of(to).offset > last.offset:
                 self._in_hand = None
         return said
 

@@ -295,9 +295,7 @@ class Consumer:
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on with this offset; what was fetched and not handed over is thrown away."""
-        target = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-        if target.offset < 0:
-            raise Misuse(f"an offset is 0 or more, not {target.offset}")
+        target = OffsetAndMetadata.of(offset)
         self._held(partition).jump(target.offset, target.leader_epoch)
         self._moved()
 
@@ -418,10 +416,7 @@ class Consumer:
         if offsets is None:
             self._open().in_hand.finished_all()
             return self.positions()
-        said = {
-            partition: row if isinstance(row, OffsetAndMetadata) else OffsetAndMetadata(row)
-            for partition, row in offsets.items()
-        }
+        said = {partition: OffsetAndMetadata.of(row) for partition, row in offsets.items()}
         self._open().in_hand.finished(said)
         return said
 

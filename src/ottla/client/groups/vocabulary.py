@@ -4,11 +4,14 @@ Owns: the shapes only. Never knows: protocols, connections, time.
 """
 
 from dataclasses import dataclass
+from operator import index
 from typing import NamedTuple
 
 from ottla.base.vocabulary import TopicPartition
+from ottla.client.errors import Misuse
 
 NO_GENERATION = -1
+_LARGEST_OFFSET = (1 << 63) - 1
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -17,6 +20,17 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     metadata: str = ""
     leader_epoch: int = -1
+
+    @classmethod
+    def of(cls, given: "int | OffsetAndMetadata") -> "OffsetAndMetadata":
+        """What a program says, which must be an offset."""
+        said = given if isinstance(given, OffsetAndMetadata) else cls(given)
+        try:
+            if 0 <= index(said.offset) <= _LARGEST_OFFSET:
+                return said
+        except TypeError:
+            pass
+        raise Misuse(f"an offset is a whole number, 0 or more, and not {said.offset!r}")
 
 
 class GroupMetadata(NamedTuple):

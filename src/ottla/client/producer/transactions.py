@@ -202,11 +202,12 @@ class Transactions:
         self._check(State.OPEN)
         if not offsets:
             return
+        positions = {partition: OffsetAndMetadata.of(given) for partition, given in offsets.items()}
         metadata = GroupMetadata(group) if isinstance(group, str) else group
         self._started = True
         if not self.implicit:
             await self._retried(lambda: self._add_offsets(metadata.group_id, deadline), deadline)
-        await self._retried(lambda: self._commit_offsets(offsets, metadata, deadline), deadline)
+        await self._retried(lambda: self._commit_offsets(positions, metadata, deadline), deadline)
 
     # --- the exchange -------------------------------------------------------------------------------------------------
 
@@ -277,11 +278,10 @@ class Transactions:
         self._judge(answer.error_code, f"group {group_id!r}")
 
     async def _commit_offsets(
-        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: GroupMetadata, deadline: float
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata, deadline: float
     ) -> None:
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for (topic, number), given in offsets.items():
-            offset = OffsetAndMetadata(given) if isinstance(given, int) else given
+        for (topic, number), offset in offsets.items():
             epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
             part = TxnOffsetCommitRequestPartition(number, offset.offset, epoch, offset.metadata)
             topics.setdefault(topic, []).append(part)
