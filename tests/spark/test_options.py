@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.spark.errors import BadOption, DataLoss, each_in_one_sentence, in_one_sentence
+from ottla.spark.errors import BadOption, CheckpointMismatch, DataLoss, each_in_one_sentence, in_one_sentence
 from ottla.spark.options import parse_source
-from ottla.spark.positions import Kind, Reached, from_checkpoint, plain, to_checkpoint
+from ottla.spark.positions import Kind, Reached, from_checkpoint, parse_offsets, plain, to_checkpoint
 from ottla.spark.source import OttlaDataSource
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -113,6 +114,33 @@ def test_checkpoints_have_the_form_of_sparks_kafka_source() -> None:
     more = Reached(offsets, {"a": "x"}, {TopicPartition("a", 2): 1}, initial=True)
     assert plain(to_checkpoint(more)) == to_checkpoint(Reached(offsets))
     assert from_checkpoint(to_checkpoint(more)) == more
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        5,
+        None,
+        {"logOffset": 5},
+        {"t": {"0": "5"}},
+        {"t": {"0": 1.5}},
+        {"t": {"0": -1}},
+        {"t": {"0": 1 << 63}},
+        {"t": {"zero": 1}},
+        {"": 5, "t": {"0": 1}},
+        {"": {"ids": 5}, "t": {"0": 1}},
+        {"": {"begun": {"t": {"0": -5}}}, "t": {"0": 1}},
+    ],
+)
+def test_a_checkpoint_of_another_source_is_told_in_a_sentence(form: Any) -> None:
+    with pytest.raises(CheckpointMismatch, match="no offsets of topics"):
+        from_checkpoint(form)
+
+
+def test_offsets_that_are_nested_without_end_are_told_in_a_sentence() -> None:
+    for deep in ("[" * 100_000, '{"a":' * 100_000):
+        with pytest.raises(BadOption, match="startingOffsets cannot be"):
+            parse_offsets("startingOffsets", deep)
 
 
 def test_spark_is_shown_what_is_wrong_and_not_the_way_it_came_about() -> None:

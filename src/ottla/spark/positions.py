@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.spark.errors import BadOption
+from ottla.spark.errors import BadOption, CheckpointMismatch
 
 LATEST, EARLIEST = -1, -2
 _GROUP = "group:"
@@ -96,7 +96,7 @@ def parse_json(option: str, text: str, least: int) -> Offsets:
                 if type(number) is not int or number < least or int(partition) < 0:
                     raise ValueError
                 found[TopicPartition(topic, int(partition))] = number
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         example = '{"topic": {"0": 23, "1": -2}}' if least < 0 else '{"topic": {"0": 1700000000000}}'
         words = ", earliest, latest or group:NAME" if least < 0 else ""
         raise BadOption(f"{option} cannot be {text!r}: allowed is JSON like {example}{words}") from None
@@ -112,7 +112,7 @@ def parse_assignment(option: str, text: str) -> tuple[TopicPartition, ...]:
                 if type(number) is not int or number < 0:
                     raise ValueError
                 found[TopicPartition(topic, number)] = None
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         found.clear()
     if not found:
         raise BadOption(f'{option} cannot be {text!r}: allowed is JSON like {{"topic": [0, 1]}}')
@@ -132,6 +132,9 @@ class Reached(NamedTuple):
     """Nothing was read yet: this is where the first batch begins."""
 
 
+_LARGEST_OFFSET = (1 << 63) - 1
+_SHOWN = 200
+"""Characters of what cannot be understood."""
 _BESIDES = ""
 """Where a checkpoint keeps what is no offset: a name that no topic can have."""
 
@@ -149,9 +152,17 @@ def to_checkpoint(reached: Reached) -> dict[str, Any]:
 
 
 def from_checkpoint(form: Mapping[str, Any]) -> Reached:
-    besides = form.get(_BESIDES, {})
-    begun = _from_topics(besides.get("begun", {}))
-    return Reached(_from_topics(plain(form)), besides.get("ids", {}), begun, besides.get("initial", False))
+    """CheckpointMismatch when somebody else wrote it, as where the source of a query was changed for another."""
+    try:
+        besides = form.get(_BESIDES, {})
+        begun = _from_topics(besides.get("begun", {}))
+        ids = {str(topic): str(identity) for topic, identity in besides.get("ids", {}).items()}
+        return Reached(_from_topics(plain(form)), ids, begun, bool(besides.get("initial", False)))
+    except (ValueError, AttributeError):
+        raise CheckpointMismatch(
+            f"the checkpoint says {str(form)[:_SHOWN]}, which are no offsets of topics: it belongs to another source, "
+            "or was damaged. Bring the right one back, or begin with a new checkpointLocation."
+        ) from None
 
 
 def plain(form: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,8 +178,10 @@ def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]
 
 
 def _from_topics(form: Mapping[str, Mapping[str, int]]) -> Offsets:
-    return {
-        TopicPartition(topic, int(partition)): offset
-        for topic, numbers in form.items()
-        for partition, offset in numbers.items()
-    }
+    found: Offsets = {}
+    for topic, numbers in form.items():
+        for partition, offset in numbers.items():
+            if type(offset) is not int or not 0 <= offset <= _LARGEST_OFFSET:
+                raise ValueError
+            found[TopicPartition(topic, int(partition))] = offset
+    return found
