@@ -10,6 +10,7 @@ this one found.
 """
 
 import logging
+from errno import EIO
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -77,9 +78,15 @@ def load_log(
     """
     remembered = _Remembered(start_offset, recovery_point, clean, cleaned_offset, power_kept, unproven)
     try:
-        loaded = _Opening(world, topic_partition, directory, settings, remembered).load()
+        try:
+            loaded = _Opening(world, topic_partition, directory, settings, remembered).load()
+        except CorruptBatch as damage:
+            _logger.warning("%s: a segment that was to be whole is not (%s); all are read", directory, damage)
+            loaded = _Opening(world, topic_partition, directory, settings, remembered, thorough=True).load()
     except OSError as error:
         raise StorageFailure.of(directory, error) from error
+    except CorruptBatch as damage:
+        raise StorageFailure(directory, EIO, f"it cannot be read ({damage}); move the directory away") from damage
     return PartitionLog(world, topic_partition, directory, settings, loaded, topic_id)
 
 
@@ -93,6 +100,8 @@ class _Opening:
         directory: str,
         settings: LogSettings,
         remembered: _Remembered,
+        *,
+        thorough: bool = False,
     ) -> None:
         self._world = world
         self._disk = world.disk
@@ -100,6 +109,7 @@ class _Opening:
         self._directory = directory
         self._settings = settings
         self._remembered = remembered
+        self._thorough = thorough
         self._producers = ProducerTable(topic_partition)
         self._segments: list[Segment] = []
         self._unflushed: list[Segment] = []
@@ -175,8 +185,8 @@ class _Opening:
             if slot >= flushed:
                 self._unflushed.append(segment)
                 suspects.append(segment)
-            elif segment.size and not self._indexed(segment, present):
-                _logger.warning("%s: the indexes are missing or wrong and are made anew", segment.path)
+            elif segment.size and (self._thorough or not self._sound(segment, present)):
+                _logger.warning("%s: its end or its indexes are missing or wrong; it is read", segment.path)
                 suspects.append(segment)
         return suspects
 
@@ -214,14 +224,15 @@ class _Opening:
     def _compacted(self) -> bool:
         return self._settings.cleanup_compact or self._remembered.cleaned_offset is not None
 
-    def _indexed(self, segment: Segment, present: set[str]) -> bool:
+    def _sound(self, segment: Segment, present: set[str]) -> bool:
+        """Whether a flushed segment has its indexes and, if it is the last one, whole batches at its end."""
         if f"{segment.base_offset:020d}{INDEX_SUFFIX}" not in present:
             return False
         try:
             segment.transaction_index.check(segment.base_offset)
         except CorruptIndex:
             return False
-        return True
+        return segment is not self._segments[-1] or segment.ends_whole()
 
     def _recover(self, suspects: list[Segment]) -> None:
         """Read the batches of the suspects in order; an unflushed segment that ends early ends the log."""
@@ -243,6 +254,9 @@ class _Opening:
             rebuild(self._producers, self._segments, start_offset, segment.base_offset, now_ms)
             problem = scanner.scan(segment, self._following(segment))
             self._snapshots.take(self._producers, self._producers.end_offset)
+            if segment not in self._unflushed:
+                # The next start takes it for flushed, with its indexes.
+                segment.sync()
             if problem is not None:
                 self._intact = False
                 if segment in self._unflushed:

@@ -9,6 +9,7 @@ segment's back by `OpenFiles`; nothing else here is shared between threads while
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
@@ -292,18 +293,17 @@ class Segment:
         self._cut = False
 
     def index_paths(self) -> list[str]:
-        """The files beside the log file, for syncing."""
-        paths = [self.index.path, self.time_index.path]
-        if self.transaction_index.present:
-            paths.append(self.transaction_index.path)
-        return paths
+        """The files beside the log file, for syncing; there need not be one for transactions. One that was emptied is
+        synced too: a power cut must not bring back what was cut off."""
+        return [self.index.path, self.time_index.path, self.transaction_index.path]
 
     def sync(self) -> None:
         """Make a sealed segment durable. Blocking; raises StorageFailure."""
         try:
             sync_open(self.file)
             for path in self.index_paths():
-                sync_file(self._disk, path)
+                with suppress(FileNotFoundError):
+                    sync_file(self._disk, path)
         except OSError as error:
             raise StorageFailure.of(self.path, error) from error
 
@@ -341,10 +341,12 @@ class Segment:
         """
         position, following = self.index.bracket(offset, cached)
         end = self.size
+        if position < 0:
+            raise CorruptBatch(position, f"the index of {self.path} names a place that cannot be")
         file = self._file or self.file
         read_at = file.read_at if cached is None else cached.reader(file)
         unpack = _SPAN.unpack_from
-        if following is not None and following - position > _SEARCH_BYTES:
+        if following is not None and _SEARCH_BYTES < following - position <= end - position - _SPAN.size:
             # Large batches have an entry each: most likely the next one's batch is it.
             base, length, _ = unpack(read_at(following, _SPAN.size))
             if base <= offset:
@@ -368,6 +370,8 @@ class Segment:
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of every batch from one that begins at `position`, read in large pieces."""
         end = self.size
+        if position < 0:
+            raise CorruptBatch(position, f"the index of {self.path} names a place that cannot be")
         file = self.file
         unpack = HEADER.unpack_from
         while position + HEADER_SIZE <= end:
@@ -390,6 +394,18 @@ class Segment:
         for _, header in self.headers(self.index.last()[1]):
             found = header.base_offset + header.last_offset_delta + 1
         return found
+
+    def ends_whole(self) -> bool:
+        """Whether its last index entry is followed by whole batches up to the end of the file."""
+        offset, position = self.index.last()
+        try:
+            for at, header in self.headers(position):
+                if at == position and position and header.base_offset > offset:
+                    return False
+                position = at + header.size
+        except CorruptBatch:
+            return False
+        return position == self.size
 
     # Cutting, renaming, going
 
@@ -430,6 +446,8 @@ class Segment:
         """The scan is through: only `size` bytes are whole batches. The indexes are written."""
         if size != self.size:
             self.file.truncate(size)
+            # The next stop may be a clean one, and nobody looks then whether the rest has come back.
+            sync_open(self.file)
             self.size = size
         self._gap = 0
         self.seal()

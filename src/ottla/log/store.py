@@ -376,7 +376,7 @@ class LogStore:
         if Checkpoint.RECOVERY_POINT in kinds:
             # Until it is known what the file holds, it may hold either.
             for log in self.logs.values():
-                log.checkpointed = max(log.checkpointed, log.recovery_point)
+                log.checkpointed = max(log.checkpointed, log.provable_point)
         return CheckpointWork(
             [
                 (directory, kind, self._offsets(kind, self._held[directory]))
@@ -388,7 +388,7 @@ class LogStore:
 
     def _offsets(self, kind: Checkpoint, held: dict[TopicPartition, PartitionLog]) -> dict[TopicPartition, int]:
         if kind is Checkpoint.RECOVERY_POINT:
-            return {name: log.recovery_point for name, log in held.items()}
+            return {name: log.provable_point for name, log in held.items()}
         if kind is Checkpoint.HIGH_WATERMARK:
             return {name: log.high_watermark for name, log in held.items()}
         if kind is Checkpoint.CLEANED:

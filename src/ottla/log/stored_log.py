@@ -173,6 +173,20 @@ class StoredLog:
         return sum(segment.size for segment in self.segments)
 
     @property
+    def provable_point(self) -> int:
+        """The recovery point as it may be written down: in the last segment whose indexes were not synced, or before.
+
+        Recovery takes a segment that ends at or below it for flushed with its indexes, and a flush of the active
+        segment leaves these out: the next roll may be at the very offset that it reached.
+        """
+        for segment in self._sealed:
+            if segment in self._run.items:
+                return min(self.recovery_point, segment.base_offset)
+        if self.recovery_point > self._active.base_offset:
+            return min(self.recovery_point, self.end_offset - 1)
+        return self.recovery_point
+
+    @property
     def unflushed_messages(self) -> int:
         return self.end_offset - self.recovery_point
 
@@ -385,8 +399,8 @@ class StoredLog:
         try:
             files = [
                 (segment, segment.file)
-                for segment in items[self._run.slot(self.recovery_point) :]
-                if segment.base_offset < offset
+                for segment in items[self._run.slot(self.provable_point) :]
+                if segment.base_offset < offset or segment in self._sealed
             ]
         except OSError as error:
             raise StorageFailure.of(self.directory, error) from error
@@ -405,7 +419,9 @@ class StoredLog:
     def finish_flush(self, ticket: FlushTicket) -> None:
         """The ticket has run: what it covered is durable, but for what has been changed or cut back since."""
         if ticket.generation == self.generation:
-            self._sealed = [segment for segment in self._sealed if segment not in ticket.sealed]
+            # Those that retention or compaction took away meanwhile need no flush any more.
+            waiting = [segment for segment in self._sealed if segment not in ticket.sealed]
+            self._sealed = [segment for segment in waiting if segment in self._run.items] if waiting else waiting
             self._snapshots.unsynced = [path for path in self._snapshots.unsynced if path not in ticket.snapshots]
             if ticket.offset > self.recovery_point:
                 self.recovery_point = ticket.offset
@@ -422,7 +438,7 @@ class StoredLog:
         """Write all down and let the files go; the next start needs no scan. Blocking; raises StorageFailure."""
         self.settle()
         active = self._active
-        if active.size and (active.changed or self.end_offset > self.recovery_point):
+        if active.changed or (active.size and self.end_offset > self.recovery_point):
             active.seal()
             if active not in self._sealed:
                 self._sealed.append(active)

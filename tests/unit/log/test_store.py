@@ -123,16 +123,17 @@ def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
 def test_logs_are_found_again_after_a_clean_stop(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     log = store.create(ORDERS, TOPIC_ID, SETTINGS)
-    append(log, [(b"k", b"v")])
+    append(log, [(b"k", b"v"), (b"k", b"w")])
     store.close(broker_epoch=7)
     assert json.loads((tmp_path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": 7}
+    # In the active segment, not at its end: that may be where the next one begins.
     assert "orders 0 1" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
     again = open_store(tmp_path)
     assert not (tmp_path / ".kafka_cleanshutdown").exists(), "a crash from here on is a crash"
     assert again.last_epoch == 7
     log = again.logs[ORDERS]
-    assert (log.topic_id, log.end_offset, log.high_watermark, log.recovery_point) == (TOPIC_ID, 1, 1, 1)
-    assert [record.value for record in read_from(log, 0)] == [b"v"]
+    assert (log.topic_id, log.end_offset, log.high_watermark, log.recovery_point) == (TOPIC_ID, 2, 2, 2)
+    assert [record.value for record in read_from(log, 0)] == [b"v", b"w"]
     again.release()
 
 

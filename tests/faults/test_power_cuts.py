@@ -1,0 +1,173 @@
+"""Power cuts at places where nothing failed before: what a flush, a roll and a cut leave unsynced between them."""
+
+import struct
+from random import Random
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.log.settings import LogSettings
+from support.faulty_log import FaultyLog
+
+SMALL = LogSettings(segment_bytes=420, index_interval_bytes=100, file_delete_delay_ms=1000, retention_ms=-1)
+
+
+def lose_power(life: FaultyLog) -> None:
+    assert life.end("loses power", 0)
+    life.boot()
+    life.compare(power_lost=True)
+
+
+@pytest.mark.parametrize("first", ["roll", "checkpoint"])
+def test_what_was_aborted_stays_aborted_when_a_log_rolls_at_the_very_offset_that_was_flushed(first: str) -> None:
+    for chance in range(60):
+        life = FaultyLog(SMALL)
+        life.boot()
+        life.make()
+        life.append(b"doomed", producer=2, transactional=True)
+        life.append(b"plain")
+        life.end_transaction(2, commit=False)
+        life.flush()
+        if first == "checkpoint":
+            life.checkpoint()
+        life.append(b"too large for the segment" * 9)
+        assert life.log is not None
+        assert [segment.base_offset for segment in life.log.segments] == [0, 3]
+        if first == "roll":
+            life.checkpoint()
+        life.end("loses power by chance", chance)
+        life.boot()
+        life.compare(power_lost=True)
+
+
+def test_a_segment_that_was_cut_and_left_behind_by_a_roll_does_not_grow_back_over_the_ones_behind_it() -> None:
+    life = FaultyLog(SMALL._replace(segment_bytes=2000))
+    life.boot()
+    life.make()
+    life.follow(9)
+    life.flush()
+    life.cut(3)
+    life.checkpoint()
+    assert life.log is not None
+    life.log.settings = life.settings = SMALL._replace(segment_bytes=300)
+    life.epoch = 2
+    life.follow(4)
+    assert life.log.segments[1].base_offset == 3
+    life.flush()
+
+    lose_power(life)
+
+
+def test_what_was_cut_off_an_active_segment_does_not_come_back_after_a_clean_stop() -> None:
+    life = FaultyLog(SMALL)
+    life.boot()
+    life.make()
+    life.follow(3)
+    life.flush()
+    life.cut(0)
+    life.stop()
+    life.lasting = 0
+    life.disk.cut_power()
+    life.boot()
+
+    assert life.log is not None
+    assert life.log.end_offset == 0
+
+
+def test_an_emptied_index_of_transactions_does_not_come_back_after_a_flush() -> None:
+    life = FaultyLog(SMALL)
+    life.boot()
+    life.make()
+    life.append(b"one", producer=2, transactional=True)
+    life.end_transaction(2, commit=False)
+    life.stop()
+    life.boot()
+    life.cut(1)
+    life.checkpoint()
+    life.epoch = 2
+    life.end_transaction(2, commit=True)
+    life.append(b"too large for the segment" * 12)
+    life.flush()
+    life.checkpoint()
+
+    lose_power(life)
+
+
+def test_a_piece_that_recovery_cut_off_does_not_come_back_after_a_clean_stop() -> None:
+    for chance in range(20):
+        life = FaultyLog(SMALL)
+        life.boot()
+        life.make()
+        life.append(b"whole")
+        assert life.log is not None
+        path = life.log.roll().path
+        life.flush()
+        life.checkpoint()
+        life.disk.kill()
+        file = life.disk.inner.open(path)
+        file.append(b"a piece of a batch")
+        file.sync()
+        life.boot()
+        life.stop()
+        life.disk.cut_power(Random(chance))
+        life.boot()
+        life.append(b"behind it")
+        life.compare(power_lost=False)
+
+
+@pytest.mark.parametrize("damaged", [".log", ".index"])
+def test_a_damaged_end_is_noticed_after_a_clean_stop(damaged: str) -> None:
+    life = FaultyLog(SMALL)
+    life.boot()
+    life.make()
+    life.follow(4)
+    life.stop()
+    file = life.disk.inner.open(f"/data/orders-0/00000000000000000000{damaged}")
+    file.truncate(file.size() - 8)
+    if damaged == ".index":
+        file.append(struct.pack(">ii", 3, 1 << 20))
+    life.boot()
+    life.make()
+
+    assert life.log is not None
+    assert life.log.end_offset == (3 if damaged == ".log" else 4)
+    assert life.log.intact == (damaged != ".log")
+    life.now.pop(life.log.end_offset, None)
+    life.append(b"behind it")
+    life.compare(power_lost=False)
+
+
+def test_a_clean_log_whose_last_segment_is_garbage_is_opened_up_to_it() -> None:
+    life = FaultyLog(SMALL)
+    life.boot()
+    life.make()
+    life.follow(7)
+    assert life.log is not None
+    last = life.log.segments[-1]
+    life.stop()
+    file = life.disk.inner.open(last.path)
+    file.truncate(0)
+    file.append(b"\xee" * 200)
+    life.boot()
+    life.make()
+
+    assert life.log is not None
+    assert (life.log.end_offset, life.log.intact) == (last.base_offset, False)
+    assert f"{last.base_offset:020d}.log.cut-0" in life.disk.inner.list("/data/orders-0")
+
+
+def test_an_index_that_names_impossible_places_is_told_to_readers_as_damage() -> None:
+    life = FaultyLog(SMALL)
+    life.boot()
+    life.make()
+    life.follow(9)
+    life.stop()
+    file = life.disk.inner.open("/data/orders-0/00000000000000000000.index")
+    size = file.size()
+    file.truncate(0)
+    file.append(struct.pack(">ii", 1, -5) * (size // 8))
+    life.boot()
+    life.make()
+
+    assert life.log is not None
+    assert life.log.read(3, 1 << 20, life.log.end_offset, True) == ErrorCode.CORRUPT_MESSAGE
