@@ -145,7 +145,7 @@ def test_a_decided_transaction_that_was_aborted_is_written_again_and_no_other(
     identity = messages[1].identity
     assert identity is not None
     session = sink._session(query.options)
-    session.run(transactions.init(session.cluster, identity.transactional_id, 60_000, session.deadline()))
+    session.run(transactions.init(session.cluster, identity.transactional_id, session.deadline()))
     with pytest.raises(sink.TransactionLost):
         query.commit(0, messages)
     again = query.tasks(0, [["a"], ["b"]])

@@ -158,7 +158,7 @@ def test_what_the_first_release_decided_is_still_recognized(broker: Broker, run:
     assert message.identity is not None
     session, name = sink._session(query.options), query.options.sink_id
     journal = Journal(session, query.options.decision_topic, name)
-    driver = session.run(transactions.init(session.cluster, f"ottla-spark-{name}", 60_000, session.deadline()))
+    driver = session.run(transactions.init(session.cluster, f"ottla-spark-{name}", session.deadline()))
     fence = Fence(driver.producer_id, driver.producer_epoch, -1)
     form = {
         "query": query.query,
@@ -256,7 +256,7 @@ def lose(query: Run, message: Written) -> None:
     """As by its time-out."""
     assert message.identity is not None
     session = sink._session(query.options)
-    session.run(transactions.init(session.cluster, message.identity.transactional_id, 60_000, session.deadline()))
+    session.run(transactions.init(session.cluster, message.identity.transactional_id, session.deadline()))
 
 
 def test_a_batch_of_which_nothing_was_committed_may_have_another_number_of_tasks(broker: Broker, run: Begin) -> None:
@@ -342,7 +342,7 @@ def test_what_is_to_be_decided_has_no_time_out_where_the_cluster_offers_that(
         query = Run(broker, "held", **{"transaction.timeout.ms": "500"})
         messages = query.tasks(0, [["a"], ["b"]])
         session = sink._session(query.options)
-        other = transactions.init(session.cluster, "other", 500, session.deadline())
+        other = transactions.init(session.cluster, "other", session.deadline(), timeout_ms=500)
         identity = session.run(other)
         part = [TopicPartition("held", 0)]
         session.run(transactions.add(session.cluster, identity, part, session.deadline()))
@@ -357,6 +357,23 @@ def test_what_is_to_be_decided_has_no_time_out_where_the_cluster_offers_that(
         write(query.shipped(), Task(query.query, 1, 0, 0), ["dead"])  # what nobody decides must not be held for ever
         query.batch(1, [["c"]])
         assert_committed(broker, "held", ["a", "b", "c"])
+
+
+def test_who_begins_no_transaction_is_held_to_no_bound_of_its_time(
+    start_broker: Callable[[Mapping[str, str]], AbstractContextManager[Broker]],
+) -> None:
+    settings = {
+        "unstable.api.versions.enable": "true",
+        "transaction.two.phase.commit.enable": "true",
+        "transaction.max.timeout.ms": "30000",  # less than what the sink asks for elsewhere
+    }
+    with start_broker(settings) as broker:
+        create_topic(broker, "bounded", 2)
+        query = Run(broker, "bounded")
+        for number in range(2):
+            write(query.shipped(), Task(query.query, 0, number, 0), ["dead"])  # no time-out ends these
+        query.batch(0, [["a"]])
+        assert_committed(broker, "bounded", ["a"])
 
 
 async def find_open(session: Session, prefix: str) -> list[str]:

@@ -186,7 +186,7 @@ class Journal:
     async def fence(self) -> Fence:
         """Become the newest driver."""
         await self._create()
-        identity = await transactions.init(self._cluster, f"ottla-spark-{self._sink}", 60_000, self._session.deadline())
+        identity = await transactions.init(self._cluster, f"ottla-spark-{self._sink}", self._session.deadline())
         fence = Fence(identity.producer_id, identity.producer_epoch, -1)
         return fence._replace(offset=await self._append(fence, 0, self._driver_key, fence.encoded()))
 

@@ -210,7 +210,7 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
     async def _begin(self, session: Session, task: Task, fence: Fence) -> Identity:
         timeout = session.settings.integer("transaction.timeout.ms")
         own = _transactional_id(self._options, fence.generation, task)
-        return await transactions.init(session.cluster, own, timeout, session.deadline(), held=True)
+        return await transactions.init(session.cluster, own, session.deadline(), timeout_ms=timeout, held=True)
 
     # --- on the driver ------------------------------------------------------------------------------------------------
 
@@ -309,11 +309,10 @@ async def _sweep(session: Session, options: SinkOptions, decided: frozenset[str]
     False when not everything could be looked for: that must not hold the batch, and is done with the next.
     """
     cluster = session.cluster
-    timeout = session.settings.integer("transaction.timeout.ms")
     deadline = min(session.deadline(), cluster.deadline(_SWEEP_SECONDS))
     try:
         found = await transactions.find_open(cluster, f"ottla-spark-{options.sink_id}-", deadline)
-        aborts = [transactions.init(cluster, each, timeout, deadline) for each in found if each not in decided]
+        aborts = [transactions.init(cluster, each, deadline) for each in found if each not in decided]
         await asyncio.gather(*aborts)
     except ClientError:
         return False

@@ -31,7 +31,8 @@ R = TypeVar("R", bound=Root)
 _LAST_WITHOUT_TWO_PHASES = 5
 _TWO_PHASES = 6
 """Of InitProducerId: nobody but who knows the transaction ends it, and no time-out (KIP-939)."""
-_NO_TRANSACTION_MS = 60_000
+_NO_TRANSACTION_MS = 1_000
+"""For who begins none: below whatever a cluster allows at most."""
 _FIRST_WITH_PATTERN = 2
 """Of ListTransactions; older brokers tell everything."""
 _LAST_FOR_CLIENTS = 3
@@ -68,11 +69,17 @@ class Ending(Enum):
 
 
 async def init(
-    cluster: Cluster, transactional_id: str, timeout_ms: int, deadline: float, *, held: bool = False
+    cluster: Cluster,
+    transactional_id: str,
+    deadline: float,
+    *,
+    timeout_ms: int = _NO_TRANSACTION_MS,
+    held: bool = False,
 ) -> Identity:
     """Become the one who writes under this id: whatever was open under it is aborted, whoever wrote it is fenced.
 
-    With `held` no time-out ends what is begun now, where the cluster offers that (two-phase commit) and allows it.
+    Who writes says how long a transaction may take. With `held` no time-out ends what is begun now, where the cluster
+    offers that (two-phase commit) and allows it.
     """
 
     async def ask() -> Identity:
