@@ -171,3 +171,15 @@ def test_an_index_that_names_impossible_places_is_told_to_readers_as_damage() ->
 
     assert life.log is not None
     assert life.log.read(3, 1 << 20, life.log.end_offset, True) == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_log_that_is_whole_is_not_read_through_after_a_clean_stop() -> None:
+    life = FaultyLog(SMALL._replace(segment_bytes=9000))
+    life.boot()
+    life.make()
+    life.follow(40)
+    life.stop()
+    before = len(life.disk.calls)
+    life.boot()
+
+    assert not [call for call in life.disk.calls[before:] if call.operation in ("map", "append") and "log" in call.path]

@@ -397,15 +397,16 @@ class Segment:
 
     def ends_whole(self) -> bool:
         """Whether its last index entry is followed by whole batches up to the end of the file."""
-        offset, position = self.index.last()
+        offset, first = self.index.last()
+        end = first
         try:
-            for at, header in self.headers(position):
-                if at == position and position and header.base_offset > offset:
+            for at, header in self.headers(first):
+                if at == first and first and header.base_offset > offset:
                     return False
-                position = at + header.size
+                end = at + header.size
         except CorruptBatch:
             return False
-        return position == self.size
+        return end == self.size
 
     # Cutting, renaming, going
 
