@@ -73,6 +73,7 @@ class LostBrokers:
         self._looks: dict[int, asyncio.Task[None]] = {}
         self._again: set[int] = set()
         self._room = asyncio.Semaphore(LOOKS_AT_ONCE)
+        self._stopped = False
 
     # --- what connections tell ---
 
@@ -118,7 +119,7 @@ class LostBrokers:
             self._look_at(broker_id)
 
     def _look_at(self, broker_id: int) -> None:
-        if self._suspect(broker_id) is None:
+        if self._stopped or self._suspect(broker_id) is None:
             return
         if broker_id in self._looks:
             self._again.add(broker_id)
@@ -193,5 +194,7 @@ class LostBrokers:
         return None
 
     def stop(self) -> None:
+        """Connections that end from here on end because this node does."""
+        self._stopped = True
         for task in self._looks.values():
             task.cancel()

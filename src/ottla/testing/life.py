@@ -241,6 +241,7 @@ class Life:
         if assembly.broker is not None:
             hosts.append(assembly.broker.connections.close)
         if assembly.server is not None:
+            assembly.server.lost_brokers.stop()
             hosts.append(assembly.server.connections.close)
         for close in hosts:
             close()

@@ -122,6 +122,13 @@ async def test_a_broker_whose_connection_ends_and_whose_port_is_refused_is_gone(
     assert watch.network.asked == [BETWEEN]
 
 
+async def test_connections_that_end_with_this_node_say_nothing_of_brokers(watch: Watch) -> None:
+    connection = watch.connected()
+    watch.lost.stop()
+    assert await watch.close(connection) == []
+    assert watch.network.asked == []
+
+
 async def test_the_listener_between_brokers_decides_whatever_others_say(watch: Watch) -> None:
     watch.network.refuses = {OUTSIDE}
 
