@@ -153,7 +153,7 @@ def test_a_follower_that_waits_to_join_and_loses_its_log_does_not_join() -> None
         node = story.nodes[F]
         node.kill()
         node.disk.lose(f"/data/{TOLD}")
-        story.run(0.2)
+        story.until(lambda: story.image.brokers[F].fenced, "the follower is missed")
         node.boot()
         story.until(lambda: _known_end(story, F) < written, "the follower begins anew, as the leader sees")
         story.join(L, 1)

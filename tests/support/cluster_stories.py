@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.log.partition_log import PartitionLog
-from ottla.metadata.image import PartitionImage
+from ottla.metadata.image import ClusterImage, PartitionImage
 from ottla.sim.client import Session
 from ottla.sim.cluster import SimCluster, SimNode
 from ottla.sim.loop import Scheduler
@@ -107,11 +107,14 @@ class ClusterStory:
     def _ready(self) -> list[Any]:
         return [node for node in self.cluster.nodes if node.ready]
 
-    def state(self, topic: str = TOLD.topic) -> PartitionImage:
+    @property
+    def image(self) -> ClusterImage:
         """As the node with the lowest number that serves knows it: the controller, where it stands apart."""
-        image = self._ready[0].assembly.loader.image
-        found: PartitionImage = image.topics[topic].partitions[0]
-        return found
+        known: ClusterImage = self._ready[0].assembly.loader.image
+        return known
+
+    def state(self, topic: str = TOLD.topic) -> PartitionImage:
+        return self.image.topics[topic].partitions[0]
 
     def log(self, number: int, topic: str = TOLD.topic) -> PartitionLog | None:
         node = self.nodes[number]

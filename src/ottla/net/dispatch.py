@@ -90,6 +90,18 @@ class Limits(NamedTuple):
     """A request that takes longer is told of in the log."""
 
 
+class _Work:
+    """What a handler has to do; closed with its last reference, where nobody came to begin it."""
+
+    __slots__ = ("coroutine",)
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self.coroutine = coroutine
+
+    def __del__(self) -> None:
+        self.coroutine.close()
+
+
 class Dispatcher:
     """What connections hand their frames to. Handlers are found by `find` when they are first needed."""
 
@@ -192,7 +204,7 @@ class Dispatcher:
         """Begin on work that takes its time; of a long request, `size` bytes are held by it."""
         place = connection.defer(alone=True)
         room = self._very_long if size > VERY_LONG_REQUEST else nullcontext()
-        task = self._host.loop.create_task(self._finish(connection, place, work, head, api, room))
+        task = self._host.loop.create_task(self._finish(connection, place, _Work(work), head, api, room))
         if size:
             place.abandoned = task.cancel
         self._tasks.add(task)
@@ -245,7 +257,7 @@ class Dispatcher:
         self,
         connection: Connection,
         place: Deferred,
-        work: Coroutine[Any, Any, Any],
+        work: "_Work",
         head: RequestHead,
         api: Api,
         room: AbstractAsyncContextManager[None],
@@ -254,7 +266,7 @@ class Dispatcher:
         try:
             async with self._room, room:
                 place.abandoned = None  # what was begun is ended
-                answer = await work
+                answer = await work.coroutine
             if asyncio.isfuture(answer):
                 # It waits for others, who need room to be heard.
                 answer = await answer
@@ -263,8 +275,6 @@ class Dispatcher:
             return
         except Exception as problem:
             answer = failure(api, problem)
-        finally:
-            work.close()  # where it was never begun
         if answer is None:
             connection.drop(f"{api.name} failed")
             return
