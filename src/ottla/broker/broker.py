@@ -133,12 +133,14 @@ class Broker:
         self.upkeep.start()
 
     def nodes(self, listener: str) -> list[tuple[int, str, int, str | None]]:
-        """Brokers that live, with their addresses on a listener: (id, host, port, rack)."""
-        return [
-            (broker.id, *broker.listeners[listener], broker.rack)
-            for broker in self.image.brokers.values()
-            if not broker.fenced and listener in broker.listeners
-        ]
+        """Brokers that live, with their addresses on a listener: (id, host, port, rack).
+
+        Where none does, as at the beginning and the end of a cluster of one, it is this one: clients forget the brokers
+        that an answer leaves out, and librdkafka that has forgotten all of them never asks again.
+        """
+        known = [each for each in self.image.brokers.values() if listener in each.listeners]
+        named = [each for each in known if not each.fenced] or [each for each in known if each.id == self.node_id]
+        return [(each.id, *each.listeners[listener], each.rack) for each in named]
 
     def address_of(self, broker_id: int) -> tuple[str, int] | None:
         """Where other brokers find this one, or None while it is not known."""

@@ -1,13 +1,16 @@
-"""Metadata while a leader falls: the answer names its successor."""
+"""Metadata while brokers fall: an answer names the successor of a leader, and always a broker to ask again."""
 
 import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 from ottla.broker.handlers import metadata
+from ottla.metadata.brokers import FENCE
 from ottla.metadata.image import ClusterImage, PartitionImage, TopicImage
 from ottla.net.dispatch import Context
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.stored.metadata import BrokerRegistrationChangeRecord
+from support.broker_worlds import LISTENER, BrokerWorld
 
 ID = b"t" * 16
 CONTEXT = Context(12, None, "PLAINTEXT", "test")
@@ -65,3 +68,17 @@ async def test_nobody_waits_while_all_leaders_answer() -> None:
     fall.pullers.just_lost = set
     assert await leader_told(fall) == 1
     assert fall.waited == 0
+
+
+def test_clients_are_told_of_brokers_that_live_or_else_of_the_one_they_asked() -> None:
+    world = BrokerWorld({}, brokers=2)
+    try:
+        told = []
+        for broker_id in (2, 1):
+            fenced = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_id, fenced=FENCE)
+            world.publish(fenced)
+            world.scheduler.run_for(world.lag())
+            told.append({node.id: [each[0] for each in node.broker.nodes(LISTENER)] for node in world.nodes.values()})
+        assert told == [{1: [1], 2: [1]}, {1: [1], 2: [2]}]
+    finally:
+        world.close()
