@@ -18,8 +18,9 @@ from typing import NamedTuple
 import pytest
 
 from ottla.base.ports import Disk
-from ottla.controller import quorum_log, quorum_state
-from ottla.controller.quorum_log import QuorumLog
+from ottla.quorum import log as quorum_log
+from ottla.quorum import state_file as quorum_state
+from ottla.quorum.log import QuorumLog
 from ottla.raft.log_view import LogPosition
 from support.faulty_disk import ERRNOS, Call, possible
 from support.faulty_voter import FaultyVoter

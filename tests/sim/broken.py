@@ -11,11 +11,11 @@ from collections.abc import Callable
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.broker import pullers
 from ottla.broker.handlers import fetch
-from ottla.broker.partitions import Partition
 from ottla.log.flushing import FlushTicket
 from ottla.metadata.partition_change import PartitionChange
+from ottla.replicas import fetcher as pullers
+from ottla.replicas.partitions import Partition
 from ottla.replication.leader import Leading
 from ottla.sim import universe
 from ottla.sim.faults import Power

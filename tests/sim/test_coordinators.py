@@ -12,9 +12,9 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.broker.transaction_markers import write_marker
-from ottla.broker.transaction_questions import Errors
 from ottla.client.errors import BrokerError, ClientError
+from ottla.coordinator.transactions.markers import write_marker
+from ottla.coordinator.transactions.verification import Errors
 from ottla.log import partition_log
 from ottla.log.producers import EndMarker
 from ottla.records.check import LABORIOUS, Checked, Rejection, Rules, check

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ottla.controller.snapshots import SnapshotState
 from ottla.metadata.image import ClusterImage
 from ottla.metadata.snapshot import facts_of
 from ottla.node.formatting import write_first_snapshot
+from ottla.quorum.snapshots import SnapshotState
 from ottla.raft.log_view import LogPosition
 from ottla.raft.voters import VoterSet
 from ottla.sim.cluster import SimNode

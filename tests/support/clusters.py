@@ -9,8 +9,6 @@ from ottla.base.settings.values import BrokerValues
 from ottla.broker.controller_channel import ControllerChannel
 from ottla.controller.controller import Controller
 from ottla.controller.image_loader import ImageLoader
-from ottla.controller.quorum_node import QuorumNode
-from ottla.controller.quorum_ports import QuorumIdentity, QuorumPlace, QuorumSettings, Voter
 from ottla.log.files import World
 from ottla.metadata import brokers
 from ottla.metadata.decision import Place
@@ -18,6 +16,8 @@ from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.features import SUPPORTED
 from ottla.metadata.image import ClusterImage
+from ottla.quorum.node import QuorumNode
+from ottla.quorum.ports import QuorumIdentity, QuorumPlace, QuorumSettings, Voter
 from ottla.runtime.disk import RealDisk
 from ottla.wire.links import Link
 from ottla.wire.messages.assign_replicas_to_dirs import (

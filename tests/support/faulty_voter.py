@@ -15,12 +15,12 @@ from random import Random
 from typing import Any, TypeVar
 
 from ottla.base.errors import ErrorCode
-from ottla.controller.quorum_log import read_entries
-from ottla.controller.quorum_node import QuorumNode
-from ottla.controller.quorum_ports import QuorumIdentity, QuorumPlace, QuorumSettings, Stored
-from ottla.controller.snapshots import Snapshots, SnapshotState
 from ottla.log.files import StorageFailure, World
 from ottla.metadata.facts import Fact, decode_facts, encode_facts
+from ottla.quorum.log import read_entries
+from ottla.quorum.node import QuorumNode
+from ottla.quorum.ports import QuorumIdentity, QuorumPlace, QuorumSettings, Stored
+from ottla.quorum.snapshots import Snapshots, SnapshotState
 from ottla.raft import messages as flat
 from ottla.raft.log_view import Diverging, Entry, LogPosition, LogView
 from ottla.raft.messages import Answered, Believed, Fetched, FetchedSnapshot, Voted

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 from ottla.base.settings.values import BrokerValues
 from ottla.controller.controller import Controller
 from ottla.controller.image_loader import ImageLoader
-from ottla.controller.quorum_ports import NotLeader, Stored, Voter
 from ottla.log.files import StorageFailure, World
 from ottla.metadata.facts import Fact, decode_facts, encode_facts
 from ottla.metadata.image import ClusterImage, ResourceType
+from ottla.quorum.ports import NotLeader, Stored, Voter
 from ottla.runtime.disk import RealDisk
 from ottla.sim.loop import Scheduler, SimLoop
 from ottla.sim.world import SimClock, SimRandom

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from ottla.base.ports import Disk
-from ottla.controller.quorum_node import QuorumNode
-from ottla.controller.quorum_ports import (
+from ottla.log.files import StorageFailure, World
+from ottla.metadata.facts import Fact
+from ottla.quorum.node import QuorumNode
+from ottla.quorum.ports import (
     Endpoint,
     QuorumIdentity,
     QuorumPlace,
@@ -16,8 +18,6 @@ from ottla.controller.quorum_ports import (
     Stored,
     Voter,
 )
-from ottla.log.files import StorageFailure, World
-from ottla.metadata.facts import Fact
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock
 from ottla.wire import codec

@@ -7,7 +7,6 @@ from typing import Any, TypeVar, cast
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
 from ottla.broker.broker import Broker, Platform
-from ottla.broker.partitions import Partition
 from ottla.client.links import NodeLinks
 from ottla.log.files import World
 from ottla.log.store import LogStore
@@ -17,6 +16,7 @@ from ottla.records.batch import read_records
 from ottla.records.builder import build_batch
 from ottla.records.header import iterate_headers
 from ottla.records.record import Record
+from ottla.replicas.partitions import Partition
 from ottla.sim.disk import SimDisk
 from ottla.sim.loop import Scheduler, SimLoop, SimThreads
 from ottla.sim.network import Network

@@ -15,25 +15,14 @@ from typing import NamedTuple, TypeVar
 
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import TopicPartition
-from ottla.broker.assignments import Assignments
 from ottla.broker.auto_creation import AutoCreation
 from ottla.broker.dispatch import BrokerDispatcher, slow_seconds
-from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.flusher import Flusher
-from ottla.broker.group_host import GroupHost
-from ottla.broker.in_sync import InSync
 from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.partitions import PartitionTable
 from ottla.broker.ports import Controller
 from ottla.broker.producer_ids import ProducerIds
-from ottla.broker.publisher import Publisher
-from ottla.broker.pullers import Pullers
-from ottla.broker.record_checks import RecordChecks
-from ottla.broker.throttles import Throttles
 from ottla.broker.topic_answers import TopicAnswers
-from ottla.broker.transaction_host import TransactionHost
-from ottla.broker.upkeep import Upkeep
-from ottla.broker.waiting_room import WaitingRoom
+from ottla.coordinator.groups.host import GroupHost
+from ottla.coordinator.transactions.host import TransactionHost
 from ottla.log.cached_reads import CachedReads
 from ottla.log.data_directory import DataDirectory
 from ottla.log.files import StorageFailure, World
@@ -42,6 +31,17 @@ from ottla.log.store import LogStore, NoUsableDirectory
 from ottla.metadata.image import ClusterImage, ResourceType
 from ottla.net.connections import ConnectionLimits, Connections
 from ottla.net.dispatch import Limits
+from ottla.replicas.directory_assignments import Assignments
+from ottla.replicas.fetch_sessions import FetchSessions
+from ottla.replicas.fetcher import Pullers
+from ottla.replicas.flusher import Flusher
+from ottla.replicas.isr_changes import InSync
+from ottla.replicas.partitions import PartitionTable
+from ottla.replicas.publisher import Publisher
+from ottla.replicas.record_checks import RecordChecks
+from ottla.replicas.throttles import Throttles
+from ottla.replicas.upkeep import Upkeep
+from ottla.replicas.waiting_room import WaitingRoom
 from ottla.wire.links import Links
 
 logger = logging.getLogger("ottla.broker")

@@ -7,9 +7,9 @@ Owns: when such a request is read and when its answer is written. Never knows: w
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, TypeAlias
 
-from ottla.broker.fetch_sessions import Plan
 from ottla.net.connection import Connection, Deferred
 from ottla.net.gather import Part
+from ottla.replicas.fetch_sessions import Plan
 from ottla.wire.apis import HotHead
 from ottla.wire.fetch import FIRST_TOPIC_ID, FetchRequest, read_in_steps
 

@@ -14,12 +14,11 @@ from typing import TypeVar
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
 from ottla.controller import replies
-from ottla.controller.chores import Chores, Intervals
 from ottla.controller.heartbeats import Heartbeats
 from ottla.controller.image_loader import ImageLoader, Subscriber
 from ottla.controller.ledger import Ledger
 from ottla.controller.ports import Quorum
-from ottla.controller.quorum_ports import NotLeader, Stored
+from ottla.controller.timers import Chores, Intervals
 from ottla.log.files import StorageFailure, World
 from ottla.metadata import (
     brokers,
@@ -39,6 +38,7 @@ from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
 from ottla.metadata.news import LEFT, changed_partitions, cluster_news
+from ottla.quorum.ports import NotLeader, Stored
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse

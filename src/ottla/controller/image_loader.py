@@ -7,10 +7,10 @@ Invariants: subscribers get every change once, in order, on the loop; nodes at t
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from ottla.controller.quorum_ports import Stored, UnreadableMetadata
 from ottla.metadata.delta import ClusterDelta, difference
 from ottla.metadata.facts import BadFact, Fact
 from ottla.metadata.image import ClusterImage
+from ottla.quorum.ports import Stored, UnreadableMetadata
 
 logger = logging.getLogger("ottla.controller")
 

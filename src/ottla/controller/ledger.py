@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from ottla.controller.image_loader import ImageLoader
 from ottla.controller.ports import Quorum
-from ottla.controller.quorum_ports import Stored
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage
+from ottla.quorum.ports import Stored
 
 
 class _Pending(NamedTuple):

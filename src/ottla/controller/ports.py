@@ -1,14 +1,14 @@
 """What the controller needs of the quorum, in its own words.
 
-Owns: the protocols only. `controller.quorum_node` fulfils them, and `zookeeper.node` where ZooKeeper coordinates.
+Owns: the protocols only. `quorum.node` fulfils them, and `zookeeper.node` where ZooKeeper coordinates.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from ottla.controller.quorum_ports import Voter
 from ottla.log.files import StorageFailure
 from ottla.metadata.facts import Fact
+from ottla.quorum.ports import Voter
 from ottla.wire.schema import Root
 
 

@@ -19,8 +19,6 @@ from ottla.broker.lifecycle import Presence
 from ottla.controller.controller import Controller
 from ottla.controller.image_loader import ImageLoader
 from ottla.controller.ports import ServedQuorum
-from ottla.controller.quorum_node import QuorumNode
-from ottla.controller.quorum_ports import QuorumPlace, QuorumSettings
 from ottla.controller.server import ControllerServer, ServerPlace
 from ottla.controller.snapshot_trigger import SnapshotTrigger
 from ottla.log.files import StorageFailure
@@ -37,6 +35,8 @@ from ottla.node.formatting import (
 from ottla.node.listeners import Address
 from ottla.node.options import StartFailure
 from ottla.node.roles import by_zookeeper, quorum_identity, roles_of, stands_alone
+from ottla.quorum.node import QuorumNode
+from ottla.quorum.ports import QuorumPlace, QuorumSettings
 
 if TYPE_CHECKING:
     from ottla.node.coordination import Coordinated

@@ -13,8 +13,6 @@ from typing import NamedTuple
 from ottla.base.ports import Disk
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_bytes, identity_text
-from ottla.controller.quorum_state import QuorumState, write_quorum_state
-from ottla.controller.snapshots import Snapshots, SnapshotState
 from ottla.log.data_directory import METADATA_LOG
 from ottla.log.files import StorageFailure, World
 from ottla.log.properties import (
@@ -27,6 +25,8 @@ from ottla.metadata.facts import Fact
 from ottla.node.listeners import parse_listeners
 from ottla.node.options import StartFailure
 from ottla.node.roles import VOTER_VERSIONS
+from ottla.quorum.snapshots import Snapshots, SnapshotState
+from ottla.quorum.state_file import QuorumState, write_quorum_state
 from ottla.raft.log_view import LogPosition
 from ottla.raft.voters import VoterSet
 from ottla.records.control import Endpoint, Voter

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ottla.base.settings.values import BrokerValues
-from ottla.controller.snapshots import SnapshotState
 from ottla.log.files import World
 from ottla.metadata.facts import Fact
 from ottla.metadata.features import starting_levels
@@ -28,6 +27,7 @@ from ottla.node.formatting import (
 )
 from ottla.node.options import StartFailure
 from ottla.node.roles import by_zookeeper, roles_of
+from ottla.quorum.snapshots import SnapshotState
 from ottla.raft.log_view import LogPosition
 from ottla.zookeeper import layout
 from ottla.zookeeper.loading import HowFar, load_tree

@@ -24,8 +24,6 @@ from ottla.broker.broker import Broker, Platform
 from ottla.broker.controller_channel import ControllerUnavailable
 from ottla.broker.lifecycle import CannotRegister
 from ottla.client.links import NodeLinks
-from ottla.controller.quorum_ports import UnreadableMetadata
-from ottla.controller.quorum_state import BadQuorumState
 from ottla.controller.server import ControllerServer
 from ottla.log.files import StorageFailure, World
 from ottla.log.open_files import OpenFiles
@@ -38,6 +36,8 @@ from ottla.node.listeners import Address, BadListener, parse_listeners
 from ottla.node.log_lines import set_up
 from ottla.node.options import Options, StartFailure, resolve
 from ottla.node.roles import AUTOMATIC_LISTENER, by_zookeeper, controller_listener_names, split_listeners
+from ottla.quorum.ports import UnreadableMetadata
+from ottla.quorum.state_file import BadQuorumState
 from ottla.records.codec import COMPILED
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom, boot_id, place_identity

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ottla.base.settings.values import BrokerValues
-from ottla.controller.quorum_ports import Endpoint, QuorumIdentity, Voter
 from ottla.node.listeners import Address
 from ottla.node.options import StartFailure
+from ottla.quorum.ports import Endpoint, QuorumIdentity, Voter
 
 NO_DIRECTORY = bytes(16)
 AUTOMATIC_LISTENER = "OTTLA_CONTROLLER"

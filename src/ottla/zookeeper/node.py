@@ -1,7 +1,7 @@
 """One node's part in a cluster that ZooKeeper coordinates: the other way to keep the metadata.
 
 Owns: the election on `/controller`, whom this node follows, and the face that controller and broker see, which is that
-of `controller.quorum_node`. Never knows: what facts say, what a broker does. Invariants: only the holder of the newest
+of `quorum.node`. Never knows: what facts say, what a broker does. Invariants: only the holder of the newest
 `/controller_epoch` can write (`zookeeper.leadership`); whoever is deposed, cannot reach ZooKeeper for as long as a
 session lasts, or finds something else in the tree than it believes, leads no longer and begins anew from the tree;
 every node is told the same decisions in the same order.

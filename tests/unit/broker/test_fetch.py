@@ -12,10 +12,7 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import File
 from ottla.base.vocabulary import TopicId, TopicPartition
-from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.handlers import fetch
-from ottla.broker.partitions import Partition, PartitionTable
-from ottla.broker.waiting_room import WaitingRoom
 from ottla.log.cached_reads import CachedReads, NotCached, Reader
 from ottla.log.files import StorageFailure, World
 from ottla.log.partition_log import PartitionLog
@@ -24,6 +21,9 @@ from ottla.log.store import LogStore, NewLog
 from ottla.net.request_times import RequestMeter
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
+from ottla.replicas.fetch_sessions import FetchSessions
+from ottla.replicas.partitions import Partition, PartitionTable
+from ottla.replicas.waiting_room import WaitingRoom
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
 from ottla.wire.codec import decode, encode

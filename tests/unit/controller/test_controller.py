@@ -8,10 +8,10 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.controller.controller import Controller
-from ottla.controller.quorum_ports import UnreadableMetadata
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
+from ottla.quorum.ports import UnreadableMetadata
 from ottla.records.batch import read_records
 from ottla.records.builder import build_batch
 from ottla.records.control import LeaderChange, read_control

@@ -6,11 +6,11 @@ import pytest
 
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
-from ottla.controller.snapshots import Snapshots
 from ottla.log.files import World
 from ottla.log.properties import read_directory_properties
 from ottla.node.formatting import Wishes, format_directories, is_formatted, require_one_metadata_log
 from ottla.node.options import Options, StartFailure, resolve
+from ottla.quorum.snapshots import Snapshots
 from ottla.records.control import Control, KraftVersion, Voter, Voters
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom

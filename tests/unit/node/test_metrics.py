@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ottla.broker.traffic import Traffic
 from ottla.net.request_times import BOUNDS, RequestMeter
 from ottla.node.metrics import families
 from ottla.node.metrics.broker_pages import MessagesOut, write_requests
 from ottla.node.metrics.exposition import Page, labels_of
 from ottla.node.metrics.families import FAMILIES, GROUPED, Family
+from ottla.replicas.traffic import Traffic
 
 ROOT = Path(__file__).resolve().parents[3]
 DASHBOARD = ROOT / "ops" / "grafana" / "ottla.json"

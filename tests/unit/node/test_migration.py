@@ -7,7 +7,6 @@ import pytest
 
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
-from ottla.controller.snapshots import Snapshots
 from ottla.log.files import World
 from ottla.log.properties import read_directory_properties
 from ottla.metadata import brokers
@@ -18,6 +17,7 @@ from ottla.metadata.snapshot import facts_of
 from ottla.node.formatting import Wishes, metadata_log_directory
 from ottla.node.migration import Plan, move, require_voter, survey
 from ottla.node.options import Options, StartFailure, resolve
+from ottla.quorum.snapshots import Snapshots
 from ottla.records.control import Voters
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom

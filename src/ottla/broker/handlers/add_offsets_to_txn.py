@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.broker.group_host import OFFSETS_TOPIC
-from ottla.broker.transaction_shard import answered
+from ottla.coordinator.groups.host import OFFSETS_TOPIC
+from ottla.coordinator.transactions.shard import answered
 from ottla.net.dispatch import Context
 from ottla.transactions.decision import Outcome, Producer
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.group_cluster import is_offered
 from ottla.broker.handlers.describe_groups import ALL_OPERATIONS
+from ottla.coordinator.groups.cluster import is_offered
 from ottla.groups.modern import ConsumerGroup
 from ottla.groups.modern import Member as GroupMember
 from ottla.metadata.image import ClusterImage

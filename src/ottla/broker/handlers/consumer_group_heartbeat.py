@@ -4,8 +4,8 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.group_cluster import is_offered
-from ottla.broker.group_shard import Answer, GroupShard
+from ottla.coordinator.groups.cluster import is_offered
+from ottla.coordinator.groups.shard import Answer, GroupShard
 from ottla.groups.decision import Caller
 from ottla.groups.modern_heartbeat import refused
 from ottla.net.dispatch import Context

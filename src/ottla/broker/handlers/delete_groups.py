@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.group_shard import Answer
+from ottla.coordinator.groups.shard import Answer
 from ottla.net.dispatch import Context
 from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse

@@ -10,10 +10,10 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.partitions import Partition
 from ottla.metadata.image import INTERNAL_TOPICS
 from ottla.net.dispatch import Context
 from ottla.net.portions import Lists, in_portions
+from ottla.replicas.partitions import Partition
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.transaction_shard import answered
+from ottla.coordinator.transactions.shard import answered
 from ottla.net.dispatch import Context
 from ottla.transactions.decision import Outcome, Producer
 from ottla.transactions.state import EPOCH_PER_TRANSACTION

@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.broker import long_fetches
-from ottla.broker.fetch_sessions import Key, Plan, Session, Tracked
 from ottla.broker.leader_hints import HINTED, Node, leader_of, nodes_of
-from ottla.broker.partitions import Partition
-from ottla.broker.replica_selection import nearer_replica
 from ottla.log.cached_reads import CachedReads, ColdLookUp
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
@@ -24,6 +21,9 @@ from ottla.log.segment import FileRange
 from ottla.net.connection import Connection, Deferred
 from ottla.net.gather import Part
 from ottla.records.compression import Compression
+from ottla.replicas.fetch_sessions import Key, Plan, Session, Tracked
+from ottla.replicas.partitions import Partition
+from ottla.replicas.replica_selection import nearer_replica
 from ottla.replication.throttle import Throttle
 from ottla.wire.apis import FETCH, HotHead, hot_response
 from ottla.wire.fetch import (

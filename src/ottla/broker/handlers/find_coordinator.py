@@ -14,8 +14,8 @@ from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorReq
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.group_host import GroupHost
-    from ottla.broker.transaction_host import TransactionHost
+    from ottla.coordinator.groups.host import GroupHost
+    from ottla.coordinator.transactions.host import TransactionHost
 
 GROUP = 0
 TRANSACTION = 1

@@ -45,7 +45,7 @@ async def _idempotent(broker: "Broker") -> InitProducerIdResponse:
 
 
 def _transactional(broker: "Broker", request: InitProducerIdRequest, context: Context, fresh: int | None) -> Answer:
-    from ottla.broker.transaction_shard import answered
+    from ottla.coordinator.transactions.shard import answered
     from ottla.transactions.decision import Producer
 
     transactional_id = request.transactional_id

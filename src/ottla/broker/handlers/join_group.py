@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.group_shard import Answer
+from ottla.coordinator.groups.shard import Answer
 from ottla.groups.decision import Caller
 from ottla.groups.rebalance import join_refused
 from ottla.net.dispatch import Context

@@ -13,12 +13,12 @@ from errno import ENOENT
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.partitions import Partition
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
 from ottla.log.timestamps import TimedOffset, TimeSearch
 from ottla.net.dispatch import Context
 from ottla.records.header import CorruptBatch
+from ottla.replicas.partitions import Partition
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

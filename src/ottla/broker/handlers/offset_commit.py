@@ -4,7 +4,7 @@ one; from v10 on topics are named by their ids."""
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.group_shard import Answer
+from ottla.coordinator.groups.shard import Answer
 from ottla.groups.offsets import commit_refused
 from ottla.metadata.image import ClusterImage
 from ottla.net.dispatch import Context

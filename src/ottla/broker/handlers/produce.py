@@ -1,10 +1,10 @@
 """Produce, v3 to v13.
 
 Stage one runs without an await: look up, check, append the very bytes that were received; a batch that takes long to
-check is looked into by a thread first (`broker/record_checks.py`), and comes again. Stage two answers at once when the
-records are as safe as the client asked, and otherwise when the replicas that count have them (acks=all) and the flush
-that serves them is done (`flush.messages`). acks=0 gets no answer; a failed append closes such a connection,
-as in Kafka, so that the client notices.
+check is looked into by a thread first (`replicas/record_checks.py`), and comes again. Stage two answers at once when
+the records are as safe as the client asked, and otherwise when the replicas that count have them (acks=all) and the
+flush that serves them is done (`flush.messages`). acks=0 gets no answer; a failed append closes such a connection, as
+in Kafka, so that the client notices.
 """
 
 import asyncio
@@ -14,15 +14,15 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.commits import Commit, Errors, missing
 from ottla.broker.leader_hints import leader_of, nodes_of
-from ottla.broker.partitions import Partition
-from ottla.broker.record_checks import Verdict
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import UNCHECKED
 from ottla.net.connection import Connection, Deferred
 from ottla.records.compression import Compression
 from ottla.records.header import MAGIC, MAGIC_POSITION
+from ottla.replicas.commits import Commit, Errors, missing
+from ottla.replicas.partitions import Partition
+from ottla.replicas.record_checks import Verdict
 from ottla.wire.apis import PRODUCE, HotHead, hot_response
 from ottla.wire.primitives import ManyPartitions
 from ottla.wire.produce import (
@@ -38,7 +38,7 @@ from ottla.wire.produce import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.transaction_admission import Admission, Postponed, Refused
+    from ottla.coordinator.transactions.admission import Admission, Postponed, Refused
 
 logger = logging.getLogger("ottla.broker")
 
@@ -375,7 +375,7 @@ def _wake_readers(broker: "Broker", grown: list[Partition]) -> None:
 
 
 def _admitted(broker: "Broker", request: ProduceRequest, version: int) -> "Admission | Postponed":
-    from ottla.broker.transaction_admission import admit
+    from ottla.coordinator.transactions.admission import admit
 
     return admit(broker, request, version)
 

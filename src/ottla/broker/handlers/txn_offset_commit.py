@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.broker.group_host import OFFSETS_TOPIC
-from ottla.broker.machine_shard import Writer
-from ottla.broker.transaction_admission import VERIFICATION, is_open
-from ottla.broker.transaction_joining import Joining, join
+from ottla.coordinator.groups.host import OFFSETS_TOPIC
+from ottla.coordinator.shard import Writer
+from ottla.coordinator.transactions.admission import VERIFICATION, is_open
+from ottla.coordinator.transactions.joining import Joining, join
 from ottla.groups.decision import Decision
 from ottla.groups.offsets import commit_refused, committed_facts
 from ottla.groups.pending_offsets import pending_commit
@@ -30,9 +30,9 @@ from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.group_shard import GroupShard
-    from ottla.broker.transaction_guards import Guard
-    from ottla.broker.transaction_questions import Errors as Joined
+    from ottla.coordinator.groups.shard import GroupShard
+    from ottla.coordinator.transactions.guards import Guard
+    from ottla.coordinator.transactions.verification import Errors as Joined
 
 LOADING_FROM = 2
 """The version whose clients know that a coordinator may be loading."""

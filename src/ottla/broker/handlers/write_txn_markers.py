@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.broker.machine_shard import when_safe
-from ottla.broker.partitions import Partition
-from ottla.broker.transaction_markers import write_marker
+from ottla.coordinator.shard import when_safe
+from ottla.coordinator.transactions.markers import write_marker
 from ottla.log.producers import EndMarker
 from ottla.net.dispatch import Context
+from ottla.replicas.partitions import Partition
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,

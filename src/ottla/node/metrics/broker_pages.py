@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.partitions import Partition
-from ottla.broker.traffic import TopicTraffic
 from ottla.metadata.image import TopicImage
 from ottla.net.request_times import BOUNDS, RequestMeter
 from ottla.node.metrics import families as all_families
 from ottla.node.metrics.exposition import Number, Page, labels_of
 from ottla.node.metrics.families import Family
+from ottla.replicas.partitions import Partition
+from ottla.replicas.traffic import TopicTraffic
 
 STARTING, FENCED, RUNNING, LEAVING = 1, 2, 3, 6
 _BOTH_FETCHES = ("FetchConsumer", "FetchFollower")

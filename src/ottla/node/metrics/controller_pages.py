@@ -7,10 +7,10 @@ for. Invariant: nothing here changes anything.
 from collections.abc import Iterator
 
 from ottla.controller.controller import Controller
-from ottla.controller.quorum_node import QuorumNode
 from ottla.metadata.image import NO_LEADER
 from ottla.node.metrics import families
 from ottla.node.metrics.exposition import Page
+from ottla.quorum.node import QuorumNode
 from ottla.raft.progress import Seen
 
 

@@ -10,7 +10,6 @@ from collections.abc import Generator, Iterator
 
 import ottla
 from ottla.base.ports import Clock
-from ottla.controller.quorum_node import QuorumNode
 from ottla.net.dispatch import in_steps
 from ottla.node.assembly import Assembly
 from ottla.node.metrics import families
@@ -27,6 +26,7 @@ from ottla.node.metrics.controller_pages import write_controller, write_quorum
 from ottla.node.metrics.exposition import Page
 from ottla.node.metrics.group_pages import Ends, ends_elsewhere, write_groups, write_transactions
 from ottla.node.metrics.process_pages import write_process
+from ottla.quorum.node import QuorumNode
 
 
 class Scrape:

@@ -1,0 +1,101 @@
+"""Partitions become part of a transaction, or are seen to be, whoever coordinates it.
+
+Owns: the way to the coordinator, here or on another broker, with second tries while the transaction before is still
+ending. Never knows: what is to be appended. Invariant: what the coordinator agreed to is committed in its log.
+"""
+
+from asyncio import Future
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.base.errors import ErrorCode
+from ottla.base.vocabulary import TopicPartition
+from ottla.coordinator.transactions.host import STATE_TOPIC
+from ottla.transactions.state import EPOCH_PER_TRANSACTION
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.coordinator.transactions.verification import Errors
+    from ottla.transactions.decision import Outcome, Producer
+
+RETRY_MS = "add.partitions.to.txn.retry.backoff.ms"
+RETRIES_END_MS = "add.partitions.to.txn.retry.backoff.max.ms"
+
+
+class Joining(NamedTuple):
+    """Who wants which partitions in its transaction; without `adds` they must be in it."""
+
+    producer: "Producer"
+    names: frozenset[TopicPartition]
+    adds: bool
+
+    def refused(self, error: ErrorCode) -> "Errors":
+        return {} if error == ErrorCode.NONE else dict.fromkeys(self.names, error)
+
+
+def join(broker: "Broker", wanted: Joining) -> "Errors | Future[Errors]":
+    """What the coordinator has against it, now or when it is known."""
+    first = _ask(broker, wanted)
+    if not wanted.adds or (isinstance(first, dict) and not _is_too_early(first)):
+        return first
+    return _Tries(broker, wanted).after(first)
+
+
+def _ask(broker: "Broker", wanted: Joining) -> "Errors | Future[Errors]":
+    producer, names, adds = wanted
+    index = broker.transactions.partition_of(producer.transactional_id)
+    partition = broker.image.partition(STATE_TOPIC, index)
+    if partition is None or partition.leader < 0:
+        return wanted.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if partition.leader != broker.node_id:
+        return broker.transactions.questions.ask(partition.leader, producer, names, adds)
+    shard = broker.transactions.shard_at(index)
+    if isinstance(shard, ErrorCode):
+        return wanted.refused(shard)
+    if not adds:
+        said = {name: shard.machine.verify(producer, name) for name in names}
+        errors: Errors = {name: error for name, error in said.items() if error != ErrorCode.NONE}
+        return shard.settled(errors, wanted.refused)
+    answer = shard.add(producer, names, EPOCH_PER_TRANSACTION)
+    if isinstance(answer, tuple):
+        return wanted.refused(answer.error)
+    place: Future[Errors] = broker.loop.create_future()
+
+    def added(done: "Future[Outcome]") -> None:
+        if not place.done():
+            place.set_result(wanted.refused(done.result().error))
+
+    answer.add_done_callback(added)
+    return place
+
+
+def _is_too_early(errors: "Errors") -> bool:
+    """Whether the transaction before is still ending."""
+    return ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
+
+
+class _Tries:
+    """Asking again, for a short while: it is quicker than to let the producer come back."""
+
+    def __init__(self, broker: "Broker", wanted: Joining) -> None:
+        self._broker = broker
+        self._wanted = wanted
+        self._pause = broker.values.integer(RETRY_MS) / 1000
+        self._until = broker.loop.time() + broker.values.integer(RETRIES_END_MS) / 1000
+        self._place: Future[Errors] = broker.loop.create_future()
+
+    def after(self, answer: "Errors | Future[Errors]") -> "Future[Errors]":
+        if isinstance(answer, Future):
+            answer.add_done_callback(lambda done: self._answered(done.result()))
+        else:
+            self._answered(answer)
+        return self._place
+
+    def _answered(self, errors: "Errors") -> None:
+        loop = self._broker.loop
+        if _is_too_early(errors) and loop.time() + self._pause <= self._until:
+            loop.call_later(self._pause, self._again)
+        elif not self._place.done():
+            self._place.set_result(errors)
+
+    def _again(self) -> None:
+        self.after(_ask(self._broker, self._wanted))

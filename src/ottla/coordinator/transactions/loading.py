@@ -1,0 +1,34 @@
+"""Reading a partition of `__transaction_state` back into a machine."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.loading import Latest, apply_all, read_back
+from ottla.replicas.partitions import Partition
+from ottla.transactions.machine import TransactionMachine
+from ottla.transactions.records import BadRecord, is_known, read
+from ottla.transactions.state import TransactionFact
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+logger = logging.getLogger("ottla.transactions")
+
+
+def _facts(latest: Latest) -> list[TransactionFact]:
+    facts = []
+    for key, value in latest.records():
+        try:
+            facts.append(read(key, value))
+        except BadRecord as problem:
+            logger.error("a record of __transaction_state is passed over: %s (key %s)", problem, key.hex())
+    return facts
+
+
+async def load(broker: "Broker", partition: Partition, machine: TransactionMachine) -> bool:
+    """Apply to the machine what the log says; answers whether that worked."""
+    latest = Latest(is_known)
+    if not await read_back(broker, partition, latest, broker.values.integer("transaction.state.log.load.buffer.size")):
+        return False
+    await apply_all(machine.apply, await broker.run_blocking(lambda: _facts(latest)))
+    return partition.log is not None

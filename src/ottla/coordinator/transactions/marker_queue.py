@@ -1,0 +1,209 @@
+"""Ends of transactions on their way to the partitions that must know of them.
+
+Owns: the order and pace: one transaction after another, for a slice of time, then others have their turn; which broker
+is to write which markers; what fails for now is tried again, for ever, with whoever leads the partition by then. Never
+knows: who decides. Invariants: a transaction is completed once, after every partition that still exists has its marker,
+committed, and on the disk where its log flushes every message.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ports import Clock
+from ottla.base.vocabulary import TopicPartition
+from ottla.log.producers import EndMarker
+from ottla.replicas.partitions import Partition
+
+logger = logging.getLogger("ottla.transactions")
+
+SLICE_SECONDS = 0.002
+FIRST_RETRY_SECONDS = 0.03
+RETRY_SECONDS = 1.0
+"""The longest pause."""
+LOUD_TRY = 6
+"""An election does not take so many tries."""
+_SETTLED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+"""The partition knows a later end, or a later coordinator: there is nothing left to tell it."""
+
+
+class Loop(Protocol):
+    """What is needed of the event loop."""
+
+    def call_soon(self, callback: Callable[[], object], /) -> asyncio.Handle: ...
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> asyncio.TimerHandle: ...
+
+
+class Surroundings(Protocol):
+    """Where this works: a broker."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def loop(self) -> Loop: ...
+
+
+class Markers(Protocol):
+    """How partitions are told."""
+
+    def leader_of(self, name: TopicPartition, /) -> int | None:
+        """The broker that leads it; negative: nobody for now; None: it does not exist any more."""
+        ...
+
+    def write(self, name: TopicPartition, marker: EndMarker, /) -> Partition | ErrorCode:
+        """Append the marker to a partition that is led here."""
+        ...
+
+    def send(
+        self,
+        broker_id: int,
+        marker: EndMarker,
+        names: Sequence[TopicPartition],
+        done: Callable[[Mapping[TopicPartition, ErrorCode]], None],
+        /,
+    ) -> None:
+        """Have another broker append it; `done` hears of the partitions where that failed."""
+        ...
+
+    def when_safe(self, places: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None], /) -> None:
+        """`done` hears when the partitions are committed up to their offsets."""
+        ...
+
+
+class Ending:
+    """One transaction and the partitions that are still to be told."""
+
+    __slots__ = ("elsewhere", "failed", "left", "marker", "name", "tries", "underway", "written")
+
+    def __init__(self, name: str, marker: EndMarker, partitions: Sequence[TopicPartition]) -> None:
+        self.name = name
+        self.marker = marker
+        self.left = list(partitions)
+        self.failed: list[TopicPartition] = []
+        self.written: list[tuple[Partition, int]] = []
+        """Partitions that have it, and what must be committed there."""
+        self.elsewhere: dict[int, list[TopicPartition]] = {}
+        self.underway = 0
+        """Answers that are waited for."""
+        self.tries = 0
+
+
+class Endings:
+    """See the module."""
+
+    def __init__(self, broker: Surroundings, markers: Markers, complete: Callable[[str], bool]) -> None:
+        self._broker = broker
+        self._markers = markers
+        self._complete = complete
+        self._queue: list[Ending] = []
+        self._handle: asyncio.Handle | None = None
+        self._retries: set[asyncio.TimerHandle] = set()
+        self._stopped = False
+
+    def add(self, ending: Ending) -> None:
+        """Most ends are told on the spot, before their client can ask for more."""
+        if self._stopped:
+            return
+        self._queue.append(ending)
+        if len(self._queue) == 1 and self._handle is None:
+            self._work()
+
+    def _work(self) -> None:
+        self._handle = None
+        clock = self._broker.clock
+        until = clock.monotonic() + SLICE_SECONDS
+        while self._queue and not self._stopped:
+            ending = self._queue[0]
+            while ending.left:
+                self._tell(ending, ending.left.pop())
+                if self._stopped:
+                    # The disk that did not take the marker also held the coordinator's own log.
+                    return
+                if ending.left and clock.monotonic() >= until:
+                    self._handle = self._broker.loop.call_soon(self._work)
+                    return
+            del self._queue[0]
+            self._send(ending)
+            if self._queue and clock.monotonic() >= until:
+                self._handle = self._broker.loop.call_soon(self._work)
+                return
+
+    def _tell(self, ending: Ending, name: TopicPartition) -> None:
+        leader = self._markers.leader_of(name)
+        if leader == self._broker.node_id:
+            outcome = self._markers.write(name, ending.marker)
+            if isinstance(outcome, Partition):
+                assert outcome.log is not None, name
+                ending.written.append((outcome, outcome.log.end_offset))
+            else:
+                self._failed(ending, name, outcome)
+        elif leader is None:
+            self._failed(ending, name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif leader < 0:
+            self._failed(ending, name, ErrorCode.LEADER_NOT_AVAILABLE)
+        else:
+            ending.elsewhere.setdefault(leader, []).append(name)
+
+    def _failed(self, ending: Ending, name: TopicPartition, error: ErrorCode) -> None:
+        gone = error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._markers.leader_of(name) is None
+        if gone or error in _SETTLED:
+            logger.info("%s needs no end of transaction %s: %s", name, ending.name, error.name)
+            return
+        if ending.tries == LOUD_TRY:
+            logger.warning("the end of transaction %s still waits for %s: %s", ending.name, name, error.name)
+        ending.failed.append(name)
+
+    def _send(self, ending: Ending) -> None:
+        """What is written here becomes safe; the other brokers are asked."""
+        written, ending.written = ending.written, []
+        elsewhere, ending.elsewhere = ending.elsewhere, {}
+        # One more, so that answers that are there at once do not end it before all have been asked for.
+        ending.underway = len(elsewhere) + 1
+        for broker_id, names in elsewhere.items():
+            self._markers.send(broker_id, ending.marker, names, partial(self._answered, ending))
+        if written:
+            self._markers.when_safe(written, partial(self._safe, ending, written))
+        else:
+            self._answered(ending, {})
+
+    def _safe(self, ending: Ending, written: Sequence[tuple[Partition, int]], error: ErrorCode) -> None:
+        # A marker that is there twice does no harm.
+        failed = written if error != ErrorCode.NONE else ()
+        self._answered(ending, {partition.name: error for partition, _ in failed})
+
+    def _answered(self, ending: Ending, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        if self._stopped:
+            return
+        for name, error in errors.items():
+            self._failed(ending, name, error)
+        ending.underway -= 1
+        if ending.underway == 0 and (ending.failed or not self._complete(ending.name)):
+            self._again(ending)
+
+    def _again(self, ending: Ending) -> None:
+        def retry() -> None:
+            self._retries.discard(handle)
+            ending.left, ending.failed = ending.failed, []
+            self.add(ending)
+
+        pause = min(FIRST_RETRY_SECONDS * 2**ending.tries, RETRY_SECONDS)
+        ending.tries += 1
+        handle = self._broker.loop.call_later(pause, retry)
+        self._retries.add(handle)
+
+    def stop(self) -> None:
+        """Whoever coordinates next begins again from what is stored."""
+        self._stopped = True
+        self._queue.clear()
+        if self._handle is not None:
+            self._handle.cancel()
+        for retry in self._retries:
+            retry.cancel()

@@ -1,0 +1,71 @@
+"""The end of a transaction in one partition, here or elsewhere.
+
+Owns: the one way a marker gets into a log, whoever sends it: readers that wait are told that the last stable offset may
+have moved, and groups that offsets of theirs are decided.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.base.vocabulary import TopicPartition
+from ottla.coordinator.groups.host import OFFSETS_TOPIC
+from ottla.coordinator.shard import when_safe_to_go_on
+from ottla.log.files import StorageFailure
+from ottla.log.producers import EndMarker
+from ottla.replicas.partitions import Partition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+Told = Callable[[Mapping[TopicPartition, ErrorCode]], None]
+
+
+def write_marker(broker: "Broker", name: TopicPartition, marker: EndMarker) -> Partition | ErrorCode:
+    """Append it here; answers the partition, whose log may want to be replicated and flushed, or why that was not
+    possible."""
+    partition = broker.partitions.find(name.topic, name.partition)
+    if isinstance(partition, ErrorCode):
+        # A topic whose logs are being made is not reachable yet.
+        known = broker.image.partition(name.topic, name.partition) is not None
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    groups = broker.groups.shard_at(name.partition) if name.topic == OFFSETS_TOPIC else None
+    if isinstance(groups, ErrorCode):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    log = partition.log
+    if log is None:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if not partition.enough_in_sync:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    try:
+        outcome = log.append_control(marker, partition.leader_epoch, broker.clock.now_ms())
+    except StorageFailure as failure:
+        broker.storage_failed(failure)
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if outcome.error != ErrorCode.NONE:
+        return outcome.error
+    broker.transactions.guards.ended(name, marker.producer_id)
+    if groups is not None:
+        groups.end_transaction(marker.producer_id, marker.commit)
+    partition.appended(broker)
+    return partition
+
+
+class Markers:
+    """The ways to partitions, for those who end transactions."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self.write = partial(write_marker, broker)
+        self.seconds = broker.values.integer("request.timeout.ms") / 1000
+
+    def leader_of(self, name: TopicPartition) -> int | None:
+        found = self._broker.image.partition(*name)
+        return None if found is None else found.leader
+
+    def send(self, broker_id: int, marker: EndMarker, names: Sequence[TopicPartition], done: Told) -> None:
+        self._broker.transactions.remote_markers.send(broker_id, marker, names, done)
+
+    def when_safe(self, places: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None]) -> None:
+        when_safe_to_go_on(self._broker, places, done, self.seconds)

@@ -1,0 +1,94 @@
+"""Waiting until records are committed: until every replica that counts has them.
+
+Owns: the wait of one answer for several partitions, and its deadline. Never knows: what is answered. Invariants:
+`done` is called exactly once, unless the wait is forgotten; where nothing has to be waited for, at once and without a
+timer.
+"""
+
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ErrorCode
+from ottla.replicas.partitions import Partition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+Errors = dict[Partition, ErrorCode]
+
+
+class Commit:
+    """One answer that waits; `done` hears which of its partitions failed."""
+
+    __slots__ = ("_done", "_errors", "_missing", "_timer")
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        wanted: Sequence[tuple[Partition, int]],
+        done: Callable[[Errors], None],
+        seconds: float,
+    ) -> None:
+        self._done: Callable[[Errors], None] | None = done
+        self._errors: Errors = {}
+        highest: dict[Partition, int] = {}
+        for partition, offset in wanted:
+            highest[partition] = max(offset, highest.get(partition, offset))
+        self._missing = set(highest)
+        self._timer: TimerHandle = loop.call_later(seconds, self._expired)
+        for partition, offset in highest.items():
+            partition.when_committed(offset, self._told)
+
+    def _told(self, partition: Partition, error: ErrorCode) -> None:
+        if error != ErrorCode.NONE:
+            self._errors.setdefault(partition, error)
+        self._missing.discard(partition)
+        if not self._missing:
+            self._timer.cancel()
+            self._finish()
+
+    def _expired(self) -> None:
+        for partition in self._missing:
+            partition.forget_commit(self._told)
+            self._errors.setdefault(partition, ErrorCode.REQUEST_TIMED_OUT)
+        self._finish()
+
+    def forget(self) -> None:
+        """Nobody is there any more to hear of it."""
+        self._timer.cancel()
+        for partition in self._missing:
+            partition.forget_commit(self._told)
+
+    def _finish(self) -> None:
+        done, self._done = self._done, None
+        assert done is not None
+        done(self._errors)
+
+
+def missing(wanted: Sequence[tuple[Partition, int]]) -> list[tuple[Partition, int]]:
+    """Those whose watermark has not come so far."""
+    return [
+        (partition, offset)
+        for partition, offset in wanted
+        if partition.log is None or not partition.leads or partition.log.high_watermark < offset
+    ]
+
+
+def when_committed(
+    broker: "Broker", wanted: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None], seconds: float
+) -> None:
+    """Call `done` when the watermark of each partition is at the offset that goes with it (that after the last record).
+
+    It hears NOT_LEADER_OR_FOLLOWER when the leadership went, NOT_ENOUGH_REPLICAS_AFTER_APPEND when too few replicas
+    were left in sync, REQUEST_TIMED_OUT at the deadline.
+    """
+    waiting = missing(wanted)
+    for partition, _ in waiting:
+        if partition.log is None or not partition.leads:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+    if not waiting:
+        done(ErrorCode.NONE)
+        return
+    Commit(broker.loop, waiting, lambda errors: done(next(iter(errors.values()), ErrorCode.NONE)), seconds)

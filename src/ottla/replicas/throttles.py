@@ -1,0 +1,65 @@
+"""Limits on replication: how fast replicas that are not in sync are filled.
+
+Owns: the two limits of this broker (as a leader that sends, as a follower that takes) and which replicas they are for
+(`leader/follower.replication.throttled.rate` and `.replicas`). Never knows: fetches. Invariant: a replica in sync is
+never held back, as producers wait for it.
+"""
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ottla.metadata.image import ResourceType
+from ottla.replicas.partitions import Partition
+from ottla.replication.throttle import Throttle
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+LEADER = "leader.replication.throttled."
+FOLLOWER = "follower.replication.throttled."
+
+
+@lru_cache(maxsize=64)
+def _named(text: str) -> frozenset[str]:
+    return frozenset(each.strip() for each in text.split(","))
+
+
+class Throttles:
+    """The limits of one broker; None where there is none."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self.leader: Throttle | None = None
+        self.follower: Throttle | None = None
+        self.take_settings()
+
+    def take_settings(self) -> None:
+        """At the start, and when settings have changed."""
+        self.leader = self._limit(LEADER, self.leader)
+        self.follower = self._limit(FOLLOWER, self.follower)
+
+    def _limit(self, side: str, before: Throttle | None) -> Throttle | None:
+        text = self._broker.values.own_text(side + "rate")
+        if text is None:
+            return None
+        rate = float(text)
+        return before if before is not None and before.rate == rate else Throttle(rate, self._broker.clock.monotonic())
+
+    def on_leader(self, partition: Partition, follower: int) -> Throttle | None:
+        """The limit for what is sent to a follower."""
+        if self.leader is None or follower in partition.in_sync or not self._covers(LEADER, partition):
+            return None
+        return self.leader
+
+    def on_follower(self, partition: Partition) -> Throttle | None:
+        """The limit for what this replica takes."""
+        if self.follower is None or self._broker.node_id in partition.in_sync or not self._covers(FOLLOWER, partition):
+            return None
+        return self.follower
+
+    def _covers(self, side: str, partition: Partition) -> bool:
+        text = self._broker.image.config(ResourceType.TOPIC, partition.name.topic).get(side + "replicas")
+        if not text:
+            return False
+        named = _named(text)
+        return "*" in named or f"{partition.index}:{self._broker.node_id}" in named

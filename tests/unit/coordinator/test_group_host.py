@@ -1,0 +1,127 @@
+"""Which partition holds a group, and how the topic of groups is made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.base.settings.values import BrokerValues
+from ottla.coordinator.groups.host import OFFSETS_TOPIC, GroupHost
+from ottla.coordinator.runtime import java_hash
+from ottla.coordinator.transactions.host import TransactionHost
+from ottla.metadata.image import ClusterImage
+from ottla.wire.links import LinkDown
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from support.clusters import cluster, with_topics
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("g-probe", 1_681_149_238),
+        ("polygenelubricants", 0),  # its hash is Java's smallest number, which has no positive counterpart
+        ("𝄞", 1_772_394),
+        ("ünïcode", 609_351_766),
+    ],
+)
+def test_group_ids_are_hashed_as_java_does(text: str, number: int) -> None:
+    assert java_hash(text) == number
+
+
+class Creating:
+    """A controller that is asked for topics."""
+
+    def __init__(self, image: ClusterImage, error: ErrorCode | None) -> None:
+        self.image = image
+        self.asked: list[CreatableTopic] = []
+        self._error = error
+
+    def subscribe(self, subscriber: object) -> None:
+        pass
+
+    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        self.asked += request.topics
+        await asyncio.sleep(0)
+        if self._error is None:
+            raise LinkDown("nobody")
+        return CreateTopicsResponse(topics=[CreatableTopicResult(name=OFFSETS_TOPIC, error_code=self._error)])
+
+
+def surroundings(
+    image: ClusterImage, settings: Mapping[str, str] | None = None, error: ErrorCode | None = ErrorCode.NONE
+) -> Any:
+    values = BrokerValues({"node.id": "1", **(settings or {})})
+    controller = Creating(image, error)
+    return SimpleNamespace(values=values, image=image, controller=controller, loop=asyncio.get_running_loop())
+
+
+async def replicas(brokers: int, settings: Mapping[str, str] | None = None) -> int:
+    broker = surroundings(cluster(brokers), settings)
+    await GroupHost(cast(Any, broker)).create_topic()
+    (topic,) = broker.controller.asked
+    assert isinstance(topic, CreatableTopic)
+    return topic.replication_factor
+
+
+async def test_a_node_that_is_alone_has_one_replica() -> None:
+    assert await replicas(1) == 1
+
+
+async def test_several_brokers_hold_what_the_settings_say() -> None:
+    assert await replicas(2) == 2
+    assert await replicas(5) == 3
+    assert await replicas(5, {"offsets.topic.replication.factor": "5"}) == 5
+
+
+async def test_what_is_asked_for_is_not_made_smaller() -> None:
+    assert await replicas(1, {"offsets.topic.replication.factor": "3"}) == 3
+
+
+async def test_a_cluster_that_is_just_starting_waits_for_the_brokers_that_are_voters() -> None:
+    voters = "1@a:1,2@b:1,3@c:1"
+    assert await replicas(1, {"controller.quorum.voters": voters}) == 3
+    assert await replicas(1, {"controller.quorum.bootstrap.servers": "a:1,b:1"}) == 2
+    assert await replicas(1, {"controller.quorum.voters": voters, "process.roles": "broker"}) == 1
+
+
+async def test_no_more_replicas_are_needed_than_there_are() -> None:
+    broker = surroundings(cluster(1))
+    await TransactionHost(cast(Any, broker)).create_topic()
+    (topic,) = broker.controller.asked
+    assert {config.name: config.value for config in topic.configs}["min.insync.replicas"] == "1"
+
+
+async def test_everybody_who_asks_meanwhile_waits_for_one_creation() -> None:
+    broker = surroundings(cluster(1))
+    host = GroupHost(cast(Any, broker))
+    await asyncio.gather(host.create_topic(), host.create_topic())
+    assert len(broker.controller.asked) == 1
+    await host.create_topic()
+    assert len(broker.controller.asked) == 2, "it did not appear"
+
+
+async def test_what_exists_is_not_made() -> None:
+    broker = surroundings(with_topics(OFFSETS_TOPIC))
+    await GroupHost(cast(Any, broker)).create_topic()
+    assert broker.controller.asked == []
+
+
+@pytest.mark.parametrize("error", [None, ErrorCode.INVALID_REPLICATION_FACTOR])
+async def test_a_topic_that_cannot_be_made_now_is_asked_for_again(error: ErrorCode | None) -> None:
+    broker = surroundings(cluster(1), error=error)
+    host = GroupHost(cast(Any, broker))
+    for _ in range(2):
+        await host.create_topic()
+    assert len(broker.controller.asked) == 2
