@@ -139,8 +139,9 @@ class _Opening:
         for segment in self._segments:
             segment.created_ms = self._world.clock.now_ms()
             segment.close()
-        if cleaned_offset is not None and not start_offset <= cleaned_offset <= end_offset:
-            # The log was cut, or lost its tail; only the whole of it is certain to be covered.
+        if cleaned_offset is not None and cleaned_offset > self._segments[-1].base_offset:
+            # The active segment is never compacted, so the log was cut, or lost its tail, since this was written;
+            # only the whole of it is certain to be covered.
             cleaned_offset = None
         return LoadedLog(
             self._segments,
@@ -153,6 +154,7 @@ class _Opening:
             self._intact,
             cleaned_offset,
             self._remembered.recovery_point,
+            self._remembered.cleaned_offset or 0,
         )
 
     def _read_epochs(self, names: list[str]) -> EpochHistory:

@@ -377,6 +377,9 @@ class LogStore:
             # Until it is known what the file holds, it may hold either.
             for log in self.logs.values():
                 log.checkpointed = max(log.checkpointed, log.provable_point)
+        if Checkpoint.CLEANED in kinds:
+            for log in self.logs.values():
+                log.checkpointed_clean = max(log.checkpointed_clean, log.cleaned_offset or 0)
         return CheckpointWork(
             [
                 (directory, kind, self._offsets(kind, self._held[directory]))
@@ -404,11 +407,13 @@ class LogStore:
         """Take directories offline whose checkpoints could not be written (unless merely full)."""
         failed = {directory for directory, _ in work.failures}
         for directory, kind, offsets in work.offsets:
-            if kind is Checkpoint.RECOVERY_POINT and directory not in failed:
-                held = self._held[directory]
-                for name, offset in offsets.items():
-                    if name in held:
-                        held[name].checkpointed = offset
+            if directory in failed:
+                continue
+            for name, log in self._held[directory].items():
+                if kind is Checkpoint.RECOVERY_POINT and name in offsets:
+                    log.checkpointed = offsets[name]
+                elif kind is Checkpoint.CLEANED:
+                    log.checkpointed_clean = offsets.get(name, 0)
         for directory, failure in work.failures:
             if not failure.out_of_space:
                 self.take_offline(directory, failure)

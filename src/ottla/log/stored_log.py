@@ -46,6 +46,7 @@ class LoadedLog(NamedTuple):
     intact: bool = True
     cleaned_offset: int | None = None
     checkpointed: int = 0
+    checkpointed_clean: int = 0
 
 
 class StoredLog:
@@ -68,6 +69,7 @@ class StoredLog:
         "_snapshots",
         "_world",
         "checkpointed",
+        "checkpointed_clean",
         "cleaned_offset",
         "directory",
         "end_offset",
@@ -107,6 +109,8 @@ class StoredLog:
         """Up to where it is compacted; None when it never was."""
         self.checkpointed = loaded.checkpointed
         """The recovery point that the checkpoint file may hold; its owner keeps it true."""
+        self.checkpointed_clean = loaded.checkpointed_clean
+        """The same of how far it is compacted; 0 when the file does not name it."""
         self._high_watermark = self.start_offset
         self.generation = 0
         """Grows whenever the log is cut."""
@@ -190,6 +194,22 @@ class StoredLog:
     def unflushed_messages(self) -> int:
         return self.end_offset - self.recovery_point
 
+    @property
+    def truncated_below_checkpoint(self) -> bool:
+        """Whether a checkpoint file may speak of records that were cut off since it was written."""
+        return self.recovery_point < self.checkpointed or (self.cleaned_offset or 0) < self.checkpointed_clean
+
+    def _outdates_checkpoint(self, base_offset: int) -> bool:
+        """Whether a roll here would make a checkpoint file that speaks of cut-off records look true at the next start.
+
+        The recovery point: after a power cut the sealed segment would be believed unread. How far the log is compacted:
+        an offset in the active segment, which is never compacted, is seen to be outdated; behind a roll, records that
+        were never compacted would pass for it, and a tombstone among them would go while the value it deletes stays.
+        """
+        if self.recovery_point < self.checkpointed and base_offset <= self.checkpointed:
+            return True
+        return (self.cleaned_offset or 0) < self.checkpointed_clean
+
     def settle(self) -> None:
         """Have the disk catch up with memory after a failure. Raises StorageFailure when it cannot yet."""
         if not self._run.settled:
@@ -207,9 +227,8 @@ class StoredLog:
         base_offset = max(next_offset, self.end_offset)
         if active.size == 0 and base_offset == active.base_offset:
             return active
-        if self.recovery_point < self.checkpointed and base_offset <= self.checkpointed:
-            # After a power cut the segment would be believed unread, for the sake of records that were cut off.
-            raise StorageFailure(self.directory, EAGAIN, "its recovery point has to be written down before it can roll")
+        if self._outdates_checkpoint(base_offset):
+            raise StorageFailure(self.directory, EAGAIN, "its checkpoints have to be written before it can roll")
         active.seal()
         self._snapshots.take(self.producers, base_offset)
         # The last step that can fail, so that no empty segment is left at an offset the old one then passes.

@@ -137,7 +137,7 @@ class Upkeep:
             log = partition.log
             if log is None:
                 continue
-            cut = cut or log.recovery_point < log.checkpointed
+            cut = cut or log.truncated_below_checkpoint
             if log.recovery_point == log.end_offset:
                 continue
             flush_ms = log.settings.flush_ms
@@ -149,7 +149,7 @@ class Upkeep:
             elif log.has_unflushed_sealed:
                 self._broker.flusher.flush(partition, sealed_only=True)
         if cut:
-            # A log that was cut below its recovery point cannot roll before the lower one is written down.
+            # A log that was cut below what a checkpoint says cannot roll before the lower one is written.
             await self._checkpoint_recovery()
 
     async def _checkpoint(self, *kinds: Checkpoint) -> None:

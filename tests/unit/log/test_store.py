@@ -385,6 +385,7 @@ def test_checkpoints_are_written_by_directory_and_only_when_they_changed(tmp_pat
     log = store.create(ORDERS, TOPIC_ID, SETTINGS)
     for number in range(5):
         append(log, [(b"k", b"%d" % number)])
+    log.roll()
     log.delete_records_before(3)
     log.cleaned_offset = 4
     work = store.begin_checkpoint(*Checkpoint)
