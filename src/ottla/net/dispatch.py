@@ -230,6 +230,11 @@ class Dispatcher:
             logger.exception("a long request failed")
             place.fail("an internal error")
 
+    async def turn(self) -> None:
+        """Wait until some of a long request's work may be done: of all of them together one portion at a time."""
+        async with self._line:
+            await asyncio.sleep(0)
+
     async def in_steps(self, work: Generator[None, None, T], bounded: bool = False) -> T:
         """The value of work that takes its turns with that of other long requests."""
         return await in_steps(work, self._host.loop, self._line, MOST_STEPS if bounded else math.inf)

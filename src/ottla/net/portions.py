@@ -1,8 +1,8 @@
 """Requests that name very many things: their handlers get them a portion at a time.
 
 Owns: how such a request is cut, and how the answers to its portions become one. Never knows: what is asked.
-Invariants: other requests get their turn between two portions, and nothing is looked through as a whole before; what
-names little is handed over as it is; an error of a whole answer ends it.
+Invariants: of all such requests together one portion is answered between other requests, and nothing is looked through
+as a whole before; what names little is handed over as it is; an error of a whole answer ends it.
 """
 
 import asyncio
@@ -53,6 +53,7 @@ async def _one_by_one(handle: Handler, host: Any, request: Any, context: Context
     whole: Any = None
     outer = way.asked[0]
     for portion in cut(getattr(request, outer), way.asked[1:], at_once):
+        await host.dispatcher.turn()
         part = copy(request)
         setattr(part, outer, portion)
         answer = handle(host, part, context)
@@ -64,7 +65,6 @@ async def _one_by_one(handle: Handler, host: Any, request: Any, context: Context
             whole = answer
         else:
             join(whole, answer, way.told)
-        await asyncio.sleep(0)
     return whole
 
 

@@ -244,3 +244,20 @@ async def test_however_many_long_works_there_are_one_step_is_taken_between_other
     assert [task.result() for task in tasks] == [7] * 5
     after_the_first = sorted(steps)[5:]
     assert len(after_the_first) == len(set(after_the_first)), "one step a turn"
+
+
+async def test_of_all_long_requests_one_portion_is_worked_on_between_other_requests() -> None:
+    dispatcher = Dispatcher(Host(), SERVED, lambda api: lambda *_: None, Limits(100, 500, 1.0))
+    portions: list[int] = []
+    turn = 0
+
+    async def work() -> None:
+        for _ in range(3):
+            await dispatcher.turn()
+            portions.append(turn)
+
+    tasks = [asyncio.create_task(work()) for _ in range(5)]
+    while not all(task.done() for task in tasks):
+        turn += 1
+        await asyncio.sleep(0)
+    assert len(portions) == len(set(portions)) == 15

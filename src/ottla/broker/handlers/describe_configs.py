@@ -4,7 +4,6 @@ A broker answers for itself (its own id) and for the dynamic defaults of all (th
 need not exist. Answers for many topics are made in steps, between which other requests get their turn.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,7 @@ async def handle(broker: "Broker", request: DescribeConfigsRequest, context: Con
     for position, resource in enumerate(request.resources, 1):
         results.append(answer.describe(resource))
         if position % AT_ONCE == 0:
-            await asyncio.sleep(0)
+            await broker.dispatcher.turn()
     return DescribeConfigsResponse(results=results)
 
 

@@ -1,6 +1,5 @@
 """DescribeLogDirs, v1 to v5: the data directories, their room and what lies in them."""
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
@@ -31,7 +30,7 @@ async def handle(broker: "Broker", request: DescribeLogDirsRequest, context: Con
     }
     for position, (name, log) in enumerate(tuple(broker.store.logs.items())):
         if position % _STEP_PARTITIONS == _STEP_PARTITIONS - 1:
-            await asyncio.sleep(0)
+            await broker.dispatcher.turn()
         if wanted is not None and name.partition not in wanted.get(name.topic, ()):
             continue
         if broker.store.get(name) is log:

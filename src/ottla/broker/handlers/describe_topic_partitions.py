@@ -4,7 +4,6 @@ The cursor in the answer says where to go on. Without authorization every operat
 made in steps, between which other requests get their turn; all of it shows the cluster at the same moment.
 """
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
@@ -53,7 +52,7 @@ async def handle(
             return _answer(topics, ResponseCursor(topic_name=name, partition_index=0))
         if described >= AT_ONCE:
             described = 0
-            await asyncio.sleep(0)
+            await broker.dispatcher.turn()
         topic = image.topics.get(name)
         if topic is None:
             topics.append(_unknown(name))
@@ -61,7 +60,7 @@ async def handle(
             continue
         start = cursor.partition_index if cursor is not None and name == first else 0
         end = min(start + room, len(topic.partitions))
-        topics.append(await _described(topic, start, end, live))
+        topics.append(await _described(broker, topic, start, end, live))
         described += max(end - start, 1)
         if end < len(topic.partitions):
             return _answer(topics, ResponseCursor(topic_name=name, partition_index=end))
@@ -83,11 +82,13 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-async def _described(topic: TopicImage, start: int, end: int, live: set[int]) -> DescribeTopicPartitionsResponseTopic:
+async def _described(
+    broker: "Broker", topic: TopicImage, start: int, end: int, live: set[int]
+) -> DescribeTopicPartitionsResponseTopic:
     partitions = []
     for number in range(start, end):
         if number % AT_ONCE == AT_ONCE - 1:
-            await asyncio.sleep(0)
+            await broker.dispatcher.turn()
         partition = topic.partitions[number]
         partitions.append(
             DescribeTopicPartitionsResponsePartition(

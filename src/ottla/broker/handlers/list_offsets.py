@@ -67,7 +67,7 @@ async def handle(broker: "Broker", request: ListOffsetsRequest, context: Context
         for asked in topic.partitions:
             looked += 1
             if looked % AT_ONCE == 0:
-                await asyncio.sleep(0)
+                await broker.dispatcher.turn()
             number = asked.partition_index
             if (topic.name, number) not in twice:
                 partitions[number] = await _answer(broker, request, topic.name, asked, context.version)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.groups.pattern_syntax import BadPattern
 from ottla.groups.patterns import matching
-from ottla.net.dispatch import Context, in_steps
+from ottla.net.dispatch import Context
 from ottla.transactions.state import STATES, Transaction
 from ottla.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -37,7 +37,7 @@ async def handle(
             names = await broker.run_blocking(lambda: matching(pattern, known))
         except BadPattern:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    chosen = await in_steps(_chosen(request, known, names, broker.clock.now_ms()), broker.loop)
+    chosen = await broker.dispatcher.in_steps(_chosen(request, known, names, broker.clock.now_ms()))
     answer = ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in STATES],
         transaction_states=chosen,

@@ -14,7 +14,7 @@ from ottla.broker.handlers.describe_topic_partitions import ALL_TOPIC_OPERATIONS
 from ottla.broker.topic_answers import Variant, described
 from ottla.metadata.image import ClusterImage, TopicImage
 from ottla.metadata.names import topic_name_problem
-from ottla.net.dispatch import Context, in_steps
+from ottla.net.dispatch import Context
 from ottla.net.portions import Lists, in_portions
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -57,7 +57,7 @@ async def handle(broker: "Broker", request: MetadataRequest, context: Context) -
     topics: list[Any]
     if everything or sum(len(each.partitions) for each in found) > _FEW_PARTITIONS:
         variant = (context.version, reachable, operations)
-        topics = await in_steps(_encoded(broker, image, found, variant), broker.loop)
+        topics = await broker.dispatcher.in_steps(_encoded(broker, image, found, variant))
     else:
         topics = [described(each, reachable, operations) if isinstance(each, TopicImage) else each for each in found]
     return MetadataResponse(

@@ -7,7 +7,6 @@ flush that serves them is done (`flush.messages`). acks=0 gets no answer; a fail
 in Kafka, so that the client notices.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
@@ -106,8 +105,8 @@ def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, he
             answers = refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
         else:
             for portion in portions(request):
+                await broker.dispatcher.turn()
                 answers += append(broker, portion, version, kept, None, waits)
-                await asyncio.sleep(0)
         if not connection.open:
             return
         if waits[2]:
