@@ -7,7 +7,6 @@ its logs and marks the stop as clean.
 
 import asyncio
 import errno
-import gc
 import json
 import logging
 import signal
@@ -31,6 +30,7 @@ from ottla.log.properties import UnusableDirectory
 from ottla.log.store import NoUsableDirectory
 from ottla.net.listener import Listener, Room, SocketOptions
 from ottla.node.assembly import Addresses, Assembly
+from ottla.node.collector import Collector
 from ottla.node.descriptors import raise_limit, share_out
 from ottla.node.listeners import Address, BadListener, parse_listeners
 from ottla.node.log_lines import set_up
@@ -205,10 +205,7 @@ class Node:
 
     async def _serve(self, assembly: Assembly, listeners: list[tuple[Address, Listener]]) -> None:
         """Until a signal, or until nothing can be stored any more."""
-        # What start-up made lives as long as the node: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(10_000, 5, 400)
+        Collector(asyncio.get_running_loop()).start()
         if not COMPILED:
             logger.info("the compiled record codec is not installed: its Python twin serves")
         self._tell([address for address, _ in listeners], assembly)
