@@ -17,12 +17,13 @@ from typing import NamedTuple
 from ottla.base.errors import ErrorCode
 from ottla.raft import effects as kinds
 from ottla.raft.effects import Effect
-from ottla.raft.log_view import Entry, LogPosition, LogView
+from ottla.raft.log_view import Entry, LogPosition
 from ottla.raft.machine import Raft
 from ottla.raft.messages import AddVoter, Answer, Answered, Fetched, FetchedSnapshot, RemoveVoter, Request, Voted
 from ottla.raft.state import Identity, Role, Timing
-from ottla.raft.voters import NO_DIRECTORY, Election, ReplicaKey, VoterSet
+from ottla.raft.voters import NO_DIRECTORY, ReplicaKey, VoterSet
 from ottla.records.control import Control, Endpoint, KraftVersion, Voter, Voters
+from support.raft_disks import ReplicaDisk
 
 TIMING = Timing(0.3, 0.3, 0.6, 0.5, 0.02, 0.15)
 PORTION = 7
@@ -74,11 +75,7 @@ class SimNode:
         self.world = world
         self.key = key
         self.can_vote = can_vote
-        self.election = Election()
-        self.entries: list[Entry] = []
-        self.synced = 0
-        self.start = LogPosition(0, 0)
-        self.snapshot: LogPosition | None = None
+        self.disk = ReplicaDisk()
         self.generation = 0
         self.raft: Raft | None = None
         self.applied = 0
@@ -92,14 +89,12 @@ class SimNode:
     def begin(self) -> None:
         world = self.world
         self.make_found_last()
-        view = LogView(world.first_voters, 1 if world.universe.dynamic else 0)
-        if self.snapshot is not None:
-            view.restart_behind(self.snapshot, world.snapshots[self.snapshot].controls)
-        view.begin_at(self.start)
-        view.append(self.entries)
+        snapshot = self.disk.snapshot
+        controls = world.snapshots[snapshot].controls if snapshot is not None else ()
+        view = self.disk.view(world.first_voters, 1 if world.universe.dynamic else 0, controls)
         identity = Identity("sim", self.key, self.can_vote, (_endpoint(self.key.node_id),), world.bootstrap)
-        self.raft = Raft(identity, TIMING, view, self.election, SeededRandom(world.random))
-        self.applied = self.snapshot.offset if self.snapshot is not None else 0
+        self.raft = Raft(identity, TIMING, view, self.disk.election, SeededRandom(world.random))
+        self.applied = snapshot.offset if snapshot is not None else 0
         self.generation += 1
         self.queue = []
         self.busy = self.syncing = self.leading = False
@@ -108,20 +103,13 @@ class SimNode:
 
     def make_found_last(self) -> None:
         """What an earlier life left unsynced is synced before it is counted on, as a node does with its log."""
-        self.synced = self.end_offset
+        self.disk.synced = self.disk.end_offset
 
     def crash(self) -> None:
         """Everything that was not synced may be gone."""
-        unsynced = sum(1 for entry in self.entries if entry.next_offset > self.synced)
-        for _ in range(self.world.random.randint(0, unsynced)):
-            self.entries.pop()
-        self.synced = min(self.synced, self.end_offset)
+        self.disk.forget(self.world.random.randint(0, self.disk.unsynced))
         self.raft = None
         self.generation += 1
-
-    @property
-    def end_offset(self) -> int:
-        return self.entries[-1].next_offset if self.entries else self.start.offset
 
     # --- effects -----------------------------------------------------------------------------------------------------
 
@@ -138,7 +126,7 @@ class SimNode:
             effect = self.queue.pop(0)
             if isinstance(effect, kinds.SaveElection | kinds.Sync):
                 self.busy = True
-                self.world.later(self.world.disk_delay(), partial(self._lasts, effect, self.end_offset), self)
+                self.world.later(self.world.disk_delay(), partial(self._lasts, effect, self.disk.end_offset), self)
             else:
                 self._do(raft, effect)
                 self.queue += raft.take()
@@ -146,14 +134,15 @@ class SimNode:
 
     def _lasts(self, effect: Effect, end: int) -> None:
         if isinstance(effect, kinds.SaveElection):
-            self.election = effect.election
+            self.disk.election = effect.election
         else:
-            self.synced = max(self.synced, min(end, self.end_offset))
+            self.disk.synced = max(self.disk.synced, min(end, self.disk.end_offset))
         self.busy = False
         self.drain()
 
     def _do(self, raft: Raft, effect: Effect) -> None:
         world = self.world
+        self.disk.write(effect)
         if isinstance(effect, kinds.Send):
             world.send(self, effect)
         elif isinstance(effect, kinds.Reply):
@@ -164,16 +153,8 @@ class SimNode:
         elif isinstance(effect, kinds.ReplyPortion):
             assert isinstance(effect.token, Question)
             effect.token.answer(self._portion(effect.answer))
-        elif isinstance(effect, kinds.WriteEntries):
-            self.entries += effect.entries
         elif isinstance(effect, kinds.WriteControls):
-            base, epoch, controls = effect
-            self.entries.append(Entry(base, base + len(controls), epoch, controls, None))
             self.sync_soon()
-        elif isinstance(effect, kinds.Truncate):
-            while self.entries and self.entries[-1].next_offset > effect.offset:
-                self.entries.pop()
-            self.synced = min(self.synced, self.end_offset)
         elif isinstance(effect, kinds.InstallSnapshot):
             self._install(effect.snapshot)
         elif isinstance(effect, kinds.Commit):
@@ -189,18 +170,14 @@ class SimNode:
     def _filled(self, answer: Answer) -> Answer:
         if not isinstance(answer, Fetched) or answer.read_from is None:
             return answer
-        found = [entry for entry in self.entries if entry.base_offset >= answer.read_from]
-        most = 1 if self.world.universe.nasty else self.world.random.randint(1, 6)
-        return answer._replace(entries=tuple(found[:most]), read_from=None)
+        return self.disk.filled(answer, 1 if self.world.universe.nasty else self.world.random.randint(1, 6))
 
     def _portion(self, answer: FetchedSnapshot) -> FetchedSnapshot:
         size = self.world.snapshots[answer.snapshot].size
         return answer._replace(size=size, data=b"x" * min(PORTION, size - answer.position))
 
     def _install(self, position: LogPosition) -> None:
-        self.entries = []
-        self.synced = position.offset
-        self.start = self.snapshot = position
+        self.disk.install(position)
         assert position.offset >= self.applied
         self.applied = position.offset
         self.world.installed += 1
@@ -216,8 +193,8 @@ class SimNode:
         for effect in [effect for effect in self.queue if isinstance(effect, kinds.WriteControls)]:
             self.queue.remove(effect)
             self._do(raft, effect)
-        end = self.end_offset
-        self.entries.append(Entry(end, end + 1, raft.epoch, (), value))
+        end = self.disk.end_offset
+        self.disk.entries.append(Entry(end, end + 1, raft.epoch, (), value))
         raft.appended(end + 1, self.world.now)
         self.sync_soon()
         self.drain()
@@ -227,16 +204,16 @@ class SimNode:
             self.syncing = True
             raft = self.raft
             assert raft is not None
-            self.world.later(self.world.disk_delay(), partial(self._stored, self.end_offset, raft.epoch), self)
+            self.world.later(self.world.disk_delay(), partial(self._stored, self.disk.end_offset, raft.epoch), self)
 
     def _stored(self, end: int, epoch: int) -> None:
         self.syncing = False
         raft = self.raft
         assert raft is not None
         if raft.epoch == epoch and raft.role is Role.LEADER:
-            self.synced = max(self.synced, end)
+            self.disk.synced = max(self.disk.synced, end)
             self.feed(lambda raft: raft.stored(end, self.world.now))
-            if self.end_offset > self.synced:
+            if self.disk.end_offset > self.disk.synced:
                 self.sync_soon()
 
 
@@ -423,12 +400,11 @@ class QuorumWorld:
     def snapshot(self, node: SimNode) -> None:
         """Take one of what the node has applied, and let the log before it go."""
         raft = node.raft
-        if raft is None or node.applied == 0 or node.applied == node.start.offset or node.busy:
+        if raft is None or node.applied == 0 or node.applied == node.disk.start.offset or node.busy:
             return
-        below = [entry for entry in node.entries if entry.next_offset <= node.applied]
-        if not below:
+        position = node.disk.end_below(node.applied)
+        if position is None:
             return
-        position = LogPosition(below[-1].next_offset, below[-1].epoch)
         voters, version = raft.log.voters_at(position.offset - 1)
         controls: tuple[Control, ...] = (KraftVersion(version), Voters(voters.voters)) if version else ()
         values = tuple(
@@ -439,10 +415,7 @@ class QuorumWorld:
         content = SnapshotContent(values, controls, self.random.randint(1, 4 * PORTION))
         known = self.snapshots.setdefault(position, content)
         assert known[:2] == content[:2]
-        node.snapshot = position
-        node.entries = node.entries[len(below) :]
-        node.synced = max(node.synced, position.offset)
-        node.start = position
+        node.disk.trim(position)
         raft.log.took_snapshot(position, position.offset)
 
     # --- checks ------------------------------------------------------------------------------------------------------
@@ -450,16 +423,16 @@ class QuorumWorld:
     def elected(self, node: SimNode, epoch: int) -> None:
         known = self.leaders.setdefault(epoch, node.key.node_id)
         assert known == node.key.node_id, f"epoch {epoch} has the leaders {known} and {node.key.node_id}"
-        own = {entry.base_offset: entry for entry in node.entries}
+        own = {entry.base_offset: entry for entry in node.disk.entries}
         for offset, entry in self.values.items():
-            if offset >= node.start.offset:
+            if offset >= node.disk.start.offset:
                 assert _same(own.get(offset), entry), f"leader {node.key.node_id} of {epoch} lacks {entry}"
 
     def committed_by(self, node: SimNode, high_watermark: int) -> None:
         mark = (node.key.node_id, node.generation)
         assert high_watermark > self._watermarks.get(mark, -1), "a high watermark went back"
         self._watermarks[mark] = high_watermark
-        for entry in node.entries:
+        for entry in node.disk.entries:
             if entry.base_offset < node.applied:
                 continue
             if entry.next_offset > high_watermark:
@@ -476,12 +449,12 @@ class QuorumWorld:
             for second in self.nodes:
                 if first.key >= second.key:
                     continue
-                theirs = {entry.base_offset: entry for entry in second.entries}
+                theirs = {entry.base_offset: entry for entry in second.disk.entries}
                 agreed = False
-                for entry in reversed(first.entries):
+                for entry in reversed(first.disk.entries):
                     other = theirs.get(entry.base_offset)
                     if other is None:
-                        assert not agreed or entry.base_offset < second.start.offset
+                        assert not agreed or entry.base_offset < second.disk.start.offset
                     elif agreed or other.epoch == entry.epoch:
                         agreed = True
                         assert _same(entry, other), f"{first.key.node_id} and {second.key.node_id} part at {entry}"
