@@ -67,7 +67,8 @@ class Stage:
 class Printer:
     """A value as short text: fields by name, without those at their defaults, and without what says nothing in a story.
 
-    `words` are values of certain types as text; `hidden` are names of fields that no reader misses.
+    `words` are values of certain types as text, with an empty one for those that need not be mentioned; `hidden` are
+    names of fields that no reader misses.
     """
 
     def __init__(self, words: Mapping[type, Callable[[Any], str]] | None = None, hidden: Iterable[str] = ()) -> None:
@@ -96,8 +97,9 @@ class Printer:
             # What is only true or false is there or not.
             if isinstance(field, bool):
                 parts += [name] if field else [f"not-{name}"] if name in defaults else []
-            else:
-                parts.append(f"{name}={self(field)}")
+                continue
+            text = self(field)
+            parts += [f"{name}={text}"] if text else []
         return f"{type(value).__name__}({' '.join(parts)})"
 
     def _plain(self, value: object) -> str:
