@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import TopicPartition
-from ottla.broker.broker import Broker, Platform
+from ottla.broker.broker import Broker
 from ottla.client.address import Address
 from ottla.client.errors import BrokerError, ClientError
 from ottla.client.links import NodeLinks
@@ -25,6 +25,7 @@ from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.features import SUPPORTED
 from ottla.metadata.image import ClusterImage
+from ottla.replicas.context import Platform
 from ottla.sim.client import Session
 from ottla.sim.disk import SimDisk
 from ottla.sim.loop import Scheduler, SimLoop, SimThreads

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
-from ottla.broker.broker import Broker, Platform
+from ottla.broker.broker import Broker
 from ottla.client.links import NodeLinks
 from ottla.log.files import World
 from ottla.log.store import LogStore
@@ -16,6 +16,7 @@ from ottla.records.batch import read_records
 from ottla.records.builder import build_batch
 from ottla.records.header import iterate_headers
 from ottla.records.record import Record
+from ottla.replicas.context import Platform
 from ottla.replicas.partitions import Partition
 from ottla.sim.disk import SimDisk
 from ottla.sim.loop import Scheduler, SimLoop, SimThreads
@@ -145,7 +146,7 @@ class Replicas:
         face = cast(Any, _Face(self.controller, loop))
         platform = Platform(loop, world, SimThreads(loop, lambda: 0.001), NodeLinks())
         broker = Broker(platform, number, values, store, face, self._give_up)
-        broker.broker_epoch = self._epoch
+        broker.context.broker_epoch = self._epoch
         store.load(lambda name: broker.log_settings(name.topic))
         self.brokers[number] = broker
 

@@ -85,7 +85,7 @@ class Lifecycle:
         await self._catch_up()
 
     async def _catch_up(self) -> None:
-        while self._broker.controller.image.offset < self._broker.broker_epoch:
+        while self._broker.controller.image.offset < self._broker.context.broker_epoch:
             self._moved.clear()
             await self._moved.wait()
 
@@ -111,7 +111,7 @@ class Lifecycle:
 
     async def _mark(self) -> None:
         """The directories say who uses them, so that a next life can tell what it finds there."""
-        epoch = self._broker.broker_epoch
+        epoch = self._broker.context.broker_epoch
         for failure in await self._broker.run_blocking(lambda: self._broker.store.mark_running(epoch)):
             self._broker.storage_failed(failure)
 
@@ -137,7 +137,7 @@ class Lifecycle:
             )
         )
         if answer.error_code == ErrorCode.NONE:
-            broker.broker_epoch = answer.broker_epoch
+            broker.context.broker_epoch = answer.broker_epoch
         return ErrorCode(answer.error_code)
 
     def directory_failed(self, directory_id: bytes) -> None:
@@ -172,7 +172,7 @@ class Lifecycle:
                         "the registration of this broker does not count any more (%s): registers anew", error.name
                     )
                     self._fence()
-                    self._broker.publisher.standing_changed(False)
+                    self._broker.replicas.registration_changed(False)
                     await self._register()
                     await self._mark()
                     continue
@@ -184,10 +184,11 @@ class Lifecycle:
                         pause = RETRY_SECONDS
                 elif self.fenced:
                     logger.info(
-                        "the controller counts on this broker from here on (epoch %d)", self._broker.broker_epoch
+                        "the controller counts on this broker from here on (epoch %d)",
+                        self._broker.context.broker_epoch,
                     )
                     self._unfenced.set()
-                    self._broker.publisher.standing_changed(True)
+                    self._broker.replicas.registration_changed(True)
             except (ControllerUnavailable, CannotRegister) as problem:
                 logger.warning("the controller cannot be told that this broker lives: %s", problem)
                 pause = RETRY_SECONDS
@@ -210,7 +211,7 @@ class Lifecycle:
         return await broker.controller.broker_heartbeat(
             BrokerHeartbeatRequest(
                 broker_id=broker.node_id,
-                broker_epoch=broker.broker_epoch,
+                broker_epoch=broker.context.broker_epoch,
                 current_metadata_offset=broker.image.offset,
                 want_fence=False,
                 want_shut_down=want_shut_down,

@@ -193,7 +193,7 @@ class MachineShard(Generic[F, R]):
             return outcome.error
         partition.traffic.bytes_in += len(batch)
         partition.traffic.messages_in += len(facts)
-        partition.appended(self._broker)
+        partition.appended()
         return ErrorCode.NONE
 
     def _when_safe(self, decision: Decided[F, R], refused: Callable[[ErrorCode], R]) -> "asyncio.Future[R] | None":
@@ -289,12 +289,12 @@ def when_safe(
         if (log := partition.log) is not None and log.unflushed_messages >= log.settings.flush_messages
     ]
     if not unflushed:
-        when_committed(broker, places, done, seconds)
+        when_committed(broker.loop, places, done, seconds)
         return
 
     def flushed(error: ErrorCode) -> None:
         if error == ErrorCode.NONE:
-            when_committed(broker, places, done, seconds)
+            when_committed(broker.loop, places, done, seconds)
         else:
             done(error)
 
@@ -345,7 +345,7 @@ def settled(
         if not place.done():
             place.set_result(answer if error == ErrorCode.NONE else refused(_TOLD.get(error, error)))
 
-    when_committed(broker, waiting, committed, max(shard.commit_seconds for shard in shards))
+    when_committed(broker.loop, waiting, committed, max(shard.commit_seconds for shard in shards))
     return place
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.settings.values import INTER_BROKER_LISTENER, BrokerValues
 from ottla.base.vocabulary import TopicId, TopicPartition
-from ottla.broker.broker import Broker, Platform, connection_limits, request_limits
+from ottla.broker.broker import Broker, connection_limits, request_limits
 from ottla.broker.controller_channel import ControllerChannel, ControllerUnavailable
 from ottla.broker.lifecycle import Presence
 from ottla.controller.controller import Controller
@@ -37,6 +37,7 @@ from ottla.node.options import StartFailure
 from ottla.node.roles import by_zookeeper, quorum_identity, roles_of, stands_alone
 from ottla.quorum.node import QuorumNode
 from ottla.quorum.ports import QuorumPlace, QuorumSettings
+from ottla.replicas.context import Platform
 
 if TYPE_CHECKING:
     from ottla.node.coordination import Coordinated
@@ -196,7 +197,7 @@ class Assembly:
         if self._coordinated is not None:
             self._coordinated.attach(broker)
         await self._register(broker)
-        self._require_own_metadata(broker.broker_epoch)
+        self._require_own_metadata(broker.context.broker_epoch)
         # Only now is it certain that nothing is missing in the image: a log that it does not know is not wanted.
         await self._platform.loop.run_in_executor(self._platform.threads, self._load, self.loader.image)
         await self._vouch(broker)

@@ -16,7 +16,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ports import Disk
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
-from ottla.broker.broker import Broker, Platform
+from ottla.broker.broker import Broker
 from ottla.broker.controller_channel import ControllerChannel, ControllerUnavailable
 from ottla.controller.controller import Controller
 from ottla.controller.image_loader import ImageLoader
@@ -25,6 +25,7 @@ from ottla.log.store import LogStore
 from ottla.node.listeners import Address
 from ottla.node.options import StartFailure
 from ottla.records.control import Endpoint
+from ottla.replicas.context import Platform
 from ottla.wire.links import Links
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import ottla
 from ottla.base.settings.values import BrokerValues
-from ottla.broker.broker import Broker, Platform
+from ottla.broker.broker import Broker
 from ottla.broker.controller_channel import ControllerUnavailable
 from ottla.broker.lifecycle import CannotRegister
 from ottla.client.links import NodeLinks
@@ -39,6 +39,7 @@ from ottla.node.roles import AUTOMATIC_LISTENER, by_zookeeper, controller_listen
 from ottla.quorum.ports import UnreadableMetadata
 from ottla.quorum.state_file import BadQuorumState
 from ottla.records.codec import COMPILED
+from ottla.replicas.context import Platform
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom, boot_id, place_identity
 

@@ -7,13 +7,9 @@ timer.
 
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.replicas.partitions import Partition
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 Errors = dict[Partition, ErrorCode]
 
@@ -76,7 +72,10 @@ def missing(wanted: Sequence[tuple[Partition, int]]) -> list[tuple[Partition, in
 
 
 def when_committed(
-    broker: "Broker", wanted: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None], seconds: float
+    loop: AbstractEventLoop,
+    wanted: Sequence[tuple[Partition, int]],
+    done: Callable[[ErrorCode], None],
+    seconds: float,
 ) -> None:
     """Call `done` when the watermark of each partition is at the offset that goes with it (that after the last record).
 
@@ -91,4 +90,4 @@ def when_committed(
     if not waiting:
         done(ErrorCode.NONE)
         return
-    Commit(broker.loop, waiting, lambda errors: done(next(iter(errors.values()), ErrorCode.NONE)), seconds)
+    Commit(loop, waiting, lambda errors: done(next(iter(errors.values()), ErrorCode.NONE)), seconds)

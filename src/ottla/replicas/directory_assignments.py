@@ -11,11 +11,12 @@ it holds on a disk that took the place of another.
 import asyncio
 import logging
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata.image import PartitionImage
 from ottla.metadata.partitions import directory_on
+from ottla.replicas.context import BrokerContext
 from ottla.replicas.partitions import Partition
 from ottla.wire.links import LinkDown
 from ottla.wire.messages.assign_replicas_to_dirs import (
@@ -25,9 +26,6 @@ from ottla.wire.messages.assign_replicas_to_dirs import (
     PartitionData,
     TopicData,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 logger = logging.getLogger("ottla.broker")
 
@@ -46,11 +44,18 @@ _SETTLED = {
 }
 
 
-class Assignments:
+class Controller(Protocol):
+    """Who is told."""
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse: ...
+
+
+class DirectoryAssignments:
     """What the controller has yet to be told of one broker's replicas."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, context: BrokerContext, controller: Controller) -> None:
+        self._context = context
+        self._controller = controller
         self._untold: dict[_Replica, bytes] = {}
         self._telling: asyncio.Task[None] | None = None
         self._stopped = False
@@ -58,16 +63,16 @@ class Assignments:
     def look(self, partition: Partition, state: PartitionImage) -> None:
         """The partition's log is there, or the image says something new of it."""
         if partition.log is not None:
-            self.lies_in(partition, state, self._broker.store.directory_of(partition.name).identity)
+            self.lies_in(partition, state, self._context.store.directory_of(partition.name).identity)
 
     def lies_in(self, partition: Partition, state: PartitionImage, directory: bytes) -> None:
         replica = (partition.topic_id, partition.index)
-        if directory_on(state, self._broker.node_id) == directory:
+        if directory_on(state, self._context.node_id) == directory:
             self._untold.pop(replica, None)
             return
         self._untold[replica] = directory
         if self._telling is None and not self._stopped:
-            self._telling = self._broker.loop.create_task(self._tell())
+            self._telling = self._context.loop.create_task(self._tell())
 
     def forget(self, topic_id: bytes, index: int) -> None:
         """The replica is not here any more."""
@@ -97,7 +102,7 @@ class Assignments:
     async def _tell_some(self, told: dict[_Replica, bytes]) -> str | None:
         """One request; answers what is wrong, if some of it has to be told again."""
         try:
-            answer = await self._broker.controller.assign_replicas_to_dirs(self._request(told))
+            answer = await self._controller.assign_replicas_to_dirs(self._request(told))
         except LinkDown as down:
             return str(down)
         if answer.error_code != ErrorCode.NONE:
@@ -109,8 +114,8 @@ class Assignments:
         for (topic_id, index), directory in told.items():
             places.setdefault(directory, {}).setdefault(topic_id, []).append(PartitionData(index))
         return AssignReplicasToDirsRequest(
-            self._broker.node_id,
-            self._broker.broker_epoch,
+            self._context.node_id,
+            self._context.broker_epoch,
             [
                 DirectoryData(directory, [TopicData(topic_id, indexes) for topic_id, indexes in topics.items()])
                 for directory, topics in places.items()

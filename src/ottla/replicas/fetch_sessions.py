@@ -58,7 +58,7 @@ class Tracked:
 class Session:
     """What one client reads."""
 
-    __slots__ = ("by_id", "created_at", "epoch", "id", "partitions", "privileged", "restless", "used_at")
+    __slots__ = ("by_id", "created_at", "dirty", "epoch", "id", "partitions", "privileged", "used_at")
 
     def __init__(self, session_id: int, by_id: bool, privileged: bool, now: float) -> None:
         self.id = session_id
@@ -67,22 +67,22 @@ class Session:
         self.epoch = INITIAL_EPOCH
         self.created_at = self.used_at = now
         self.partitions: dict[Key, Tracked] = {}
-        self.restless: dict[Key, None] | None = {} if privileged else None
+        self.dirty: dict[Key, None] | None = {} if privileged else None
         """Of a follower: the partitions that must be looked into. The others have told it all, and say when they have
         more; so a fetch costs what it brings, not what it could bring."""
 
-    def stir(self, key: Key) -> Tracked | None:
+    def mark_dirty(self, key: Key) -> Tracked | None:
         """A partition of a follower's session has news; answers it, if it is still part of the session."""
         tracked = self.partitions.get(key)
-        if tracked is not None and self.restless is not None:
-            self.restless[key] = None
+        if tracked is not None and self.dirty is not None:
+            self.dirty[key] = None
         return tracked
 
-    def take_restless(self) -> list[tuple[str | bytes, WantedPartition, Tracked]]:
-        """The restless ones, to be looked into; they are quiet until they are stirred again."""
-        restless, self.restless = self.restless or (), {}
+    def take_dirty(self) -> list[tuple[str | bytes, WantedPartition, Tracked]]:
+        """The dirty ones, to be looked into; they are clean until they are marked again."""
+        dirty, self.dirty = self.dirty or (), {}
         partitions = self.partitions
-        return [(key[0], partitions[key].wanted, partitions[key]) for key in restless if key in partitions]
+        return [(key[0], partitions[key].wanted, partitions[key]) for key in dirty if key in partitions]
 
     def update(self, request: FetchRequest) -> None:
         self.want(request.topics)
@@ -100,8 +100,8 @@ class Session:
                     partitions[topic, wanted.partition] = Tracked(wanted)
                 else:
                     tracked.wanted = wanted
-                if self.restless is not None:
-                    self.restless[topic, wanted.partition] = None
+                if self.dirty is not None:
+                    self.dirty[topic, wanted.partition] = None
 
     def advance(self) -> None:
         self.epoch = self.epoch + 1 if self.epoch < _LARGEST else 1
@@ -158,8 +158,8 @@ class FetchSessions:
             del self._sessions[session.id]
             return Plan(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         session.advance()
-        if session.restless is not None:
-            return Plan(ErrorCode.NONE, list(session.take_restless()), session, full=False)
+        if session.dirty is not None:
+            return Plan(ErrorCode.NONE, list(session.take_dirty()), session, full=False)
         known: list[tuple[str | bytes, WantedPartition, Tracked | None]]
         known = [(topic, tracked.wanted, tracked) for (topic, _), tracked in session.partitions.items()]
         return Plan(ErrorCode.NONE, known, session, full=False)

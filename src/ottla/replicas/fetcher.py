@@ -10,13 +10,18 @@ brought is in the log, and on the disk where every message is flushed.
 import asyncio
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
-from ottla.replicas.fetcher_log_lines import PullerNews
+from ottla.replicas.context import BrokerContext
+from ottla.replicas.fetcher_log_lines import FetcherLogLines
+from ottla.replicas.flusher import Flusher
 from ottla.replicas.partitions import Partition
+from ottla.replicas.throttles import Throttles
+from ottla.replicas.traffic import Traffic
+from ottla.replicas.waiting_room import WaitingRoom
 from ottla.replication.follower import (
     Standing,
     cut_before_following,
@@ -41,9 +46,6 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 logger = logging.getLogger("ottla.broker")
 
@@ -91,11 +93,21 @@ class Pull:
         self.read_until = 0.0
 
 
-class Puller:
+class Helpers(NamedTuple):
+    """Whom the fetchers work with."""
+
+    traffic: Traffic
+    flusher: Flusher
+    throttles: Throttles
+    waiting: WaitingRoom
+
+
+class ReplicaFetcher:
     """One connection to one leader."""
 
-    def __init__(self, broker: "Broker", leader: int) -> None:
-        self._broker = broker
+    def __init__(self, context: BrokerContext, helpers: Helpers, leader: int) -> None:
+        self._context = context
+        self._helpers = helpers
         self._leader = leader
         self._pulls: dict[Key, Pull] = {}
         self._changed: dict[Key, Pull] = {}
@@ -109,7 +121,7 @@ class Puller:
         self._asking = self._interrupted = False
         self.down_since: float | None = None
         """When the leader stopped answering; None while it answers."""
-        self._news = PullerNews(leader)
+        self._news = FetcherLogLines(leader)
         self._task = asyncio.create_task(self._run())
 
     # --- who is pulled ---
@@ -120,7 +132,7 @@ class Puller:
         if not self._wake.is_set():
             self._wake.set()
             # In the next turn, when all partitions of this change of metadata are here.
-            self._broker.loop.call_soon(self._interrupt)
+            self._context.loop.call_soon(self._interrupt)
 
     def remove(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.index)
@@ -165,7 +177,7 @@ class Puller:
                 else:
                     backoff = 0.0
             except StorageFailure as failure:
-                self._broker.storage_failed(failure)
+                self._context.storage_failed(failure)
                 # What the answer said of other partitions was not taken in: all are asked for again.
                 self._session = _NO_SESSION
                 await self._rest(self._longest_backoff())
@@ -176,7 +188,7 @@ class Puller:
                 await self._rest(self._longest_backoff())
 
     def _longest_backoff(self) -> float:
-        return self._broker.values.integer("replica.fetch.backoff.ms") / 1000
+        return self._context.values.integer("replica.fetch.backoff.ms") / 1000
 
     async def _rest(self, seconds: float | None) -> None:
         """Until something changes, at most so long."""
@@ -190,11 +202,11 @@ class Puller:
         """Seconds until the first delayed partition is due; None when there is none."""
         if not self._delayed:
             return None
-        return max(0.0, min(pull.due for pull in self._delayed.values()) - self._broker.clock.monotonic())
+        return max(0.0, min(pull.due for pull in self._delayed.values()) - self._context.clock.monotonic())
 
     async def _exchange(self, request: FetchRequest) -> bool:
         """One fetch; False when the leader did not answer."""
-        values = self._broker.values
+        values = self._context.values
         seconds = (values.integer("replica.socket.timeout.ms") + request.max_wait_ms) / 1000
         self._asking = True
         try:
@@ -205,7 +217,7 @@ class Puller:
                 return True
             if self.down_since is None:
                 logger.info("broker %d cannot be pulled from: %s", self._leader, down)
-                self.down_since = self._broker.clock.monotonic()
+                self.down_since = self._context.clock.monotonic()
             return False
         finally:
             self._asking = self._interrupted = False
@@ -218,12 +230,12 @@ class Puller:
         return True
 
     def _open_link(self) -> Link:
-        address = self._broker.address_of(self._leader)
+        address = self._context.address_of(self._leader)
         if address is None:
             raise LinkDown("its address is not known")
         if self._link is None or address != self._address:
             self._disconnect()
-            self._link = self._broker.links.link(*address)
+            self._link = self._context.links.link(*address)
             self._address = address
         return self._link
 
@@ -231,7 +243,7 @@ class Puller:
 
     def _request(self) -> FetchRequest | None:
         """What to ask next: all partitions at the start of a session, and later those that changed."""
-        values = self._broker.values
+        values = self._context.values
         self._take_up_due()
         wait_ms = values.integer("replica.fetch.wait.max.ms")
         due = self._until_due()
@@ -252,7 +264,7 @@ class Puller:
             topics.setdefault(topic_id, []).append(partition)
         session_id, session_epoch = self._session
         return FetchRequest(
-            replica_state=ReplicaState(self._broker.node_id, self._broker.broker_epoch),
+            replica_state=ReplicaState(self._context.node_id, self._context.broker_epoch),
             max_wait_ms=wait_ms,
             min_bytes=values.integer("replica.fetch.min.bytes"),
             max_bytes=values.integer("replica.fetch.response.max.bytes"),
@@ -265,7 +277,7 @@ class Puller:
         )
 
     def _take_up_due(self) -> None:
-        now = self._broker.clock.monotonic()
+        now = self._context.clock.monotonic()
         for key, pull in tuple(self._delayed.items()):
             if pull.due <= now:
                 pull.standing = Standing.FETCHING
@@ -273,8 +285,8 @@ class Puller:
                 del self._delayed[key]
 
     def _wanted(self, pulls: dict[Key, Pull]) -> Iterator[tuple[Key, FetchPartition]]:
-        limit = self._broker.values.integer("replica.fetch.max.bytes")
-        throttles = self._broker.throttles
+        limit = self._context.values.integer("replica.fetch.max.bytes")
+        throttles = self._helpers.throttles
         for key, pull in pulls.items():
             partition = pull.partition
             log = partition.log
@@ -284,7 +296,7 @@ class Puller:
                 continue
             throttle = throttles.on_follower(partition) if throttles.follower is not None else None
             if throttle is not None:
-                seconds = throttle.seconds_until_free(self._broker.clock.monotonic())
+                seconds = throttle.seconds_until_free(self._context.clock.monotonic())
                 if seconds > 0:
                     self._set_aside(pull, seconds)
                     continue
@@ -307,8 +319,8 @@ class Puller:
     def _watermark(self, pull: Pull, log: PartitionLog) -> int:
         """Where clients read from this follower, the watermark it knows: the leader answers as soon as its own is
         higher. Otherwise that would only make for more fetches."""
-        now = self._broker.clock.monotonic()
-        if self._broker.waiting.has(pull.partition):
+        now = self._context.clock.monotonic()
+        if self._helpers.waiting.has(pull.partition):
             pull.read_until = now + READER_SECONDS
         return log.high_watermark if now < pull.read_until else NO_WATERMARK
 
@@ -376,15 +388,15 @@ class Puller:
                     logger.error("what the leader of %s sent was not stored: %s", partition, outcome.message)
                 self._delay(pull)
                 return 0
-            self._broker.partitions.traffic.replication_bytes_in += size
-            throttle = self._broker.throttles.on_follower(partition)
+            self._helpers.traffic.replication_bytes_in += size
+            throttle = self._helpers.throttles.on_follower(partition)
             if throttle is not None:
                 throttle.passed(size)
         pull.backoff = 0.0
         moved = follow_watermark(log, data.high_watermark)
         begins_later = data.log_start_offset > log.start_offset and self._follow_start(log, data.log_start_offset)
         if moved:
-            self._broker.waiting.nudge(partition)
+            self._helpers.waiting.nudge(partition)
         if not size and not begins_later and not (moved and pull.read_until):
             # Nothing that the leader must hear of.
             self._changed.pop(key, None)
@@ -395,7 +407,7 @@ class Puller:
 
     async def _flushed(self, partitions: list[Partition]) -> None:
         done = asyncio.Event()
-        self._broker.flusher.when_flushed(partitions, lambda error: done.set())
+        self._helpers.flusher.when_flushed(partitions, lambda error: done.set())
         await done.wait()
 
     # --- what goes wrong ---
@@ -407,7 +419,7 @@ class Puller:
     def _set_aside(self, pull: Pull, seconds: float) -> None:
         """Leave it out of the fetches for so long."""
         pull.standing = Standing.DELAYED
-        pull.due = self._broker.clock.monotonic() + seconds
+        pull.due = self._context.clock.monotonic() + seconds
         key = (pull.partition.topic_id, pull.partition.index)
         self._delayed[key] = pull
         self._forgotten.append(key)
@@ -438,7 +450,7 @@ class Puller:
 
     async def _offset(self, partition: Partition, which: int) -> int | None:
         request = ListOffsetsRequest(
-            replica_id=self._broker.node_id,
+            replica_id=self._context.node_id,
             topics=[
                 ListOffsetsTopic(
                     partition.name.topic,
@@ -446,47 +458,48 @@ class Puller:
                 )
             ],
         )
-        seconds = self._broker.values.integer("replica.socket.timeout.ms") / 1000
+        seconds = self._context.values.integer("replica.socket.timeout.ms") / 1000
         answer = await self._open_link().ask(request, ListOffsetsResponse, seconds)
         found = answer.topics[0].partitions[0]
         return found.offset if found.error_code == ErrorCode.NONE else None
 
 
-class Pullers:
-    """All pullers of a broker."""
+class ReplicaFetchers:
+    """All fetchers of a broker."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._pullers: dict[tuple[int, int], Puller] = {}
-        self._of: dict[Partition, Puller] = {}
+    def __init__(self, context: BrokerContext, helpers: Helpers) -> None:
+        self._context = context
+        self._helpers = helpers
+        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
+        self._of: dict[Partition, ReplicaFetcher] = {}
 
     def assign(self, partition: Partition) -> None:
         """Pull it from the leader it names, from where its log ends."""
         self.release(partition)
-        fetchers = self._broker.values.integer("num.replica.fetchers")
-        slot = (partition.leader, (int.from_bytes(partition.topic_id[:4]) * 31 + partition.index) % fetchers)
-        puller = self._pullers.get(slot)
-        if puller is None:
-            puller = self._pullers[slot] = Puller(self._broker, partition.leader)
-        self._of[partition] = puller
-        puller.add(partition)
+        count = self._context.values.integer("num.replica.fetchers")
+        slot = (partition.leader, (int.from_bytes(partition.topic_id[:4]) * 31 + partition.index) % count)
+        fetcher = self._fetchers.get(slot)
+        if fetcher is None:
+            fetcher = self._fetchers[slot] = ReplicaFetcher(self._context, self._helpers, partition.leader)
+        self._of[partition] = fetcher
+        fetcher.add(partition)
 
     def release(self, partition: Partition) -> None:
         """It leads, waits for a leader, or is no longer here; no error when it was not pulled."""
-        puller = self._of.pop(partition, None)
-        if puller is not None:
-            puller.remove(partition)
+        fetcher = self._of.pop(partition, None)
+        if fetcher is not None:
+            fetcher.remove(partition)
 
     def just_lost(self) -> set[int]:
         """Leaders that answered until a moment ago: the controller is about to hear of it, or has not told yet."""
-        now = self._broker.clock.monotonic()
+        now = self._context.clock.monotonic()
         return {
             leader
-            for (leader, _), puller in self._pullers.items()
-            if puller.down_since is not None and now - puller.down_since < JUST_SECONDS
+            for (leader, _), fetcher in self._fetchers.items()
+            if fetcher.down_since is not None and now - fetcher.down_since < JUST_SECONDS
         }
 
     async def stop(self) -> None:
-        await asyncio.gather(*(puller.stop() for puller in self._pullers.values()))
-        self._pullers.clear()
+        await asyncio.gather(*(fetcher.stop() for fetcher in self._fetchers.values()))
+        self._fetchers.clear()
         self._of.clear()

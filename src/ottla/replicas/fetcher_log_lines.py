@@ -11,7 +11,7 @@ from ottla.metadata.news import NAMED, some
 logger = logging.getLogger("ottla.broker")
 
 
-class PullerNews:
+class FetcherLogLines:
     """Of one leader; `tell` when an answer of it is taken."""
 
     __slots__ = ("_begun", "_cut", "_leader", "_refused", "_removed", "waiting")

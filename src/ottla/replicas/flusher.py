@@ -17,7 +17,7 @@ from ottla.net.request_times import Times
 from ottla.replicas.partitions import Partition
 
 logger = logging.getLogger("ottla.broker")
-Told = Callable[[ErrorCode], None]
+OnFlushed = Callable[[ErrorCode], None]
 
 
 class _Waiter:
@@ -25,7 +25,7 @@ class _Waiter:
 
     __slots__ = ("error", "missing", "told")
 
-    def __init__(self, missing: int, told: Told) -> None:
+    def __init__(self, missing: int, told: OnFlushed) -> None:
         self.missing = missing
         self.told = told
         self.error = ErrorCode.NONE
@@ -50,7 +50,7 @@ class Flusher:
         self.times = Times("flush")
         """How long flushes took, the wait for a thread included."""
 
-    def when_flushed(self, partitions: Sequence[Partition], told: Told) -> None:
+    def when_flushed(self, partitions: Sequence[Partition], told: OnFlushed) -> None:
         """Flush these; `told` hears the outcome on the loop when everything appended until now is durable."""
         waiter = _Waiter(len(partitions), told)
         for partition in partitions:

@@ -9,11 +9,12 @@ counts until then.
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata.partitions import directory_on, is_online
+from ottla.replicas.context import BrokerContext
 from ottla.replicas.partitions import Partition
 from ottla.replication.leader import Proposal
 from ottla.wire.links import LinkDown
@@ -24,9 +25,6 @@ from ottla.wire.messages.alter_partition import (
     PartitionData,
     TopicData,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 logger = logging.getLogger("ottla.broker")
 
@@ -47,11 +45,19 @@ _IMAGE_WILL_TELL = {
 """After these the change is neither asked for again nor taken back: this broker's image is behind."""
 
 
-class InSync:
+class Controller(Protocol):
+    """Who decides about in-sync sets."""
+
+    async def alter_partition(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse: ...
+
+
+class IsrChanges:
     """All changes of in-sync sets that this broker asks for."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, context: BrokerContext, partitions: Iterable[Partition], controller: Controller) -> None:
+        self._context = context
+        self._partitions = partitions
+        self._controller = controller
         self._waiting: dict[Partition, Proposal] = {}
         """Those that nobody was asked for yet."""
         self._unsure: dict[Partition, Proposal] = {}
@@ -64,7 +70,7 @@ class InSync:
 
     def take_settings(self) -> None:
         """At the start, and when settings have changed."""
-        self.lag_seconds = self._broker.values.integer("replica.lag.time.max.ms") / 1000
+        self.lag_seconds = self._context.values.integer("replica.lag.time.max.ms") / 1000
 
     def start(self) -> None:
         self._look_later()
@@ -79,7 +85,7 @@ class InSync:
 
     def may_join(self, broker_id: int) -> bool:
         """Whether the controller would take a follower on this broker into an in-sync set."""
-        other = self._broker.image.brokers.get(broker_id)
+        other = self._context.image.brokers.get(broker_id)
         return other is not None and other.active
 
     # --- when ---
@@ -89,7 +95,7 @@ class InSync:
         leading, log = partition.leading, partition.log
         if leading is None or log is None or follower in leading.in_sync or leading.pending is not None:
             return
-        image = self._broker.image
+        image = self._context.image
         other, state = image.brokers.get(follower), image.partition(partition.name.topic, partition.index)
         if other is None or state is None or not other.active or not is_online(directory_on(state, follower), other):
             return
@@ -108,14 +114,14 @@ class InSync:
 
     def _look_later(self) -> None:
         if not self._stopped:
-            self._looking = self._broker.loop.call_later(self.lag_seconds / 2, self._look)
+            self._looking = self._context.loop.call_later(self.lag_seconds / 2, self._look)
 
     def _look(self) -> None:
         """Let followers go that have not caught up for too long."""
-        self._slice([partition for partition in self._broker.partitions if partition.leading is not None], 0)
+        self._slice([partition for partition in self._partitions if partition.leading is not None], 0)
 
     def _slice(self, partitions: Sequence[Partition], start: int) -> None:
-        now = self._broker.clock.monotonic()
+        now = self._context.clock.monotonic()
         for partition in partitions[start : start + SLICE]:
             leading, log = partition.leading, partition.log
             if leading is None or log is None:
@@ -124,7 +130,7 @@ class InSync:
             if proposal is not None:
                 self._ask(partition, proposal)
         if start + SLICE < len(partitions) and not self._stopped:
-            self._broker.loop.call_soon(self._slice, partitions, start + SLICE)
+            self._context.loop.call_soon(self._slice, partitions, start + SLICE)
         else:
             self._look_later()
 
@@ -142,7 +148,7 @@ class InSync:
                 if not asked:
                     continue
                 try:
-                    answer = await self._broker.controller.alter_partition(self._request(asked), VERSION)
+                    answer = await self._controller.alter_partition(self._request(asked), VERSION)
                 except LinkDown as down:
                     logger.warning("the controller was not told of changed in-sync sets: %s", down)
                     self._unsure.update(asked)
@@ -166,11 +172,11 @@ class InSync:
                 asked[partition] = proposal
             else:
                 partition.leading.refused(proposal)
-                partition.advance(self._broker)
+                partition.advance()
         return {partition: proposal for partition, proposal in asked.items() if _stands(partition, proposal)}
 
     def _request(self, asked: dict[Partition, Proposal]) -> AlterPartitionRequest:
-        node_id, broker_epoch = self._broker.node_id, self._broker.broker_epoch
+        node_id, broker_epoch = self._context.node_id, self._context.broker_epoch
         topics: dict[bytes, list[PartitionData]] = {}
         for partition, proposal in asked.items():
             lives = zip(proposal.in_sync, proposal.broker_epochs, strict=True)
@@ -186,8 +192,8 @@ class InSync:
                 )
             )
         return AlterPartitionRequest(
-            broker_id=self._broker.node_id,
-            broker_epoch=self._broker.broker_epoch,
+            broker_id=self._context.node_id,
+            broker_epoch=self._context.broker_epoch,
             topics=[TopicData(topic_id, partitions) for topic_id, partitions in topics.items()],
         )
 
@@ -209,7 +215,7 @@ class InSync:
             if error in _CERTAINLY_NOT:
                 assert partition.leading is not None
                 partition.leading.refused(proposal)
-                partition.advance(self._broker)
+                partition.advance()
             elif error not in _IMAGE_WILL_TELL:
                 self._unsure[partition] = proposal
                 again = True

@@ -9,16 +9,14 @@ lack of room is tried again.
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicId, TopicPartition
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
 from ottla.log.store import Creation, NewLog, NoUsableDirectory
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+from ottla.replicas.context import BrokerContext
 
 logger = logging.getLogger("ottla.broker")
 
@@ -39,11 +37,11 @@ class LogWork:
 
     def __init__(
         self,
-        broker: "Broker",
+        context: BrokerContext,
         settings_of: Callable[[str], LogSettings],
         made: Callable[[LogTask, PartitionLog | None], None],
     ) -> None:
-        self._broker = broker
+        self._context = context
         self._settings_of = settings_of
         self._made = made
         self._queue: deque[LogTask] = deque()
@@ -68,7 +66,7 @@ class LogWork:
     def take_over(self, tasks: Sequence[LogTask]) -> None:
         """At the start: most logs are there. One that is not is made, unless it may lie in a directory that is offline:
         an empty log in its place would hide what was written."""
-        store = self._broker.store
+        store = self._context.store
         if len(store.live) == len(store.directories):
             self.do_now(tasks)
             return
@@ -91,7 +89,7 @@ class LogWork:
             tasks.append(self._queue.popleft())
         if not making:
             self._remove(tasks)
-            self._broker.loop.call_soon(self._done)
+            self._context.loop.call_soon(self._done)
             return
         creation = self._begin(tasks)
 
@@ -101,7 +99,7 @@ class LogWork:
             self._finish(creation, tasks)
             self._done()
 
-        self._broker.in_thread(creation.run, made)
+        self._context.in_thread(creation.run, made)
 
     def _done(self) -> None:
         self._busy = False
@@ -109,11 +107,11 @@ class LogWork:
 
     def _wanted(self, task: LogTask) -> bool:
         """Whether the partition is there, and a replica of it is to lie here."""
-        topic = self._broker.image.topics_by_id.get(task.topic_id)
-        return topic is not None and self._broker.node_id in topic.partitions[task.name.partition].replicas
+        topic = self._context.image.topics_by_id.get(task.topic_id)
+        return topic is not None and self._context.node_id in topic.partitions[task.name.partition].replicas
 
     def _begin(self, tasks: Sequence[LogTask]) -> Creation:
-        store = self._broker.store
+        store = self._context.store
         for task in tasks:
             log = store.get(task.name)
             if log is not None and log.topic_id not in (task.topic_id, NO_TOPIC_ID):
@@ -128,22 +126,22 @@ class LogWork:
 
     def _own_log(self, task: LogTask) -> PartitionLog | None:
         """The log of this very topic; None when another topic's is in its place."""
-        log = self._broker.store.get(task.name)
+        log = self._context.store.get(task.name)
         if log is not None and log.topic_id == NO_TOPIC_ID:
             # Older releases of Kafka left none. From here on it is told from a log of another topic of this name.
             try:
-                self._broker.store.adopt(task.name, TopicId(task.topic_id))
+                self._context.store.adopt(task.name, TopicId(task.topic_id))
             except StorageFailure as failure:
-                self._broker.storage_failed(failure)
-                log = self._broker.store.get(task.name)
+                self._context.storage_failed(failure)
+                log = self._context.store.get(task.name)
         return None if log is None or log.topic_id not in (task.topic_id, NO_TOPIC_ID) else log
 
     def _finish(self, creation: Creation, tasks: Sequence[LogTask]) -> None:
-        store = self._broker.store
+        store = self._context.store
         try:
             store.finish_creation(creation)
         except NoUsableDirectory as failure:
-            self._broker.give_up(str(failure))
+            self._context.give_up(str(failure))
             return
         for _, problem in creation.failures:
             logger.error("a log could not be made: %s", problem)
@@ -158,7 +156,7 @@ class LogWork:
             self._made(task, log)
 
     def _remove(self, tasks: Sequence[LogTask]) -> None:
-        store = self._broker.store
+        store = self._context.store
         for task in tasks:
             log = store.get(task.name)
             if log is None or log.topic_id != task.topic_id:
@@ -166,4 +164,4 @@ class LogWork:
             try:
                 store.delete(task.name)
             except StorageFailure as failure:
-                self._broker.storage_failed(failure)
+                self._context.storage_failed(failure)

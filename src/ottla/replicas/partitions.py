@@ -6,24 +6,40 @@ its id; the partitions of a topic are in the order of their numbers, with None f
 """
 
 from bisect import insort
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import NamedTuple, Protocol
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.log.partition_log import PartitionLog
-from ottla.metadata.image import INTERNAL_TOPICS, NO_LEADER, ClusterImage, PartitionImage
+from ottla.metadata.image import INTERNAL_TOPICS, NO_LEADER, BrokerImage, ClusterImage, PartitionImage
 from ottla.replicas.fetch_sessions import Key, Session
 from ottla.replicas.traffic import TopicTraffic, Traffic
+from ottla.replicas.waiting_room import WaitingRoom
 from ottla.replication.leader import Leading
 from ottla.wire.fetch import NO_WATERMARK
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-
-Told = Callable[["Partition", ErrorCode], None]
+OnCommitted = Callable[["Partition", ErrorCode], None]
 _offset = itemgetter(0)
+
+
+class IsrChanges(Protocol):
+    """Who asks the controller for other in-sync sets."""
+
+    lag_seconds: float
+
+    def may_join(self, broker_id: int, /) -> bool: ...
+
+    def follower_fetched(self, partition: "Partition", follower: int, /) -> None: ...
+
+
+class Helpers(NamedTuple):
+    """Whom a partition works with."""
+
+    waiting: WaitingRoom
+    isr_changes: IsrChanges
+    monotonic: Callable[[], float]
 
 
 class Partition:
@@ -32,6 +48,7 @@ class Partition:
     __slots__ = (
         "commits",
         "enough_in_sync",
+        "helpers",
         "in_sync",
         "index",
         "internal",
@@ -43,18 +60,26 @@ class Partition:
         "log",
         "name",
         "partition_epoch",
-        "provable",
         "readers",
+        "registered",
         "replicas",
         "topic_id",
         "traffic",
     )
 
-    def __init__(self, name: TopicPartition, topic_id: bytes, leader_epoch: int, log: PartitionLog | None) -> None:
+    def __init__(
+        self,
+        name: TopicPartition,
+        topic_id: bytes,
+        leader_epoch: int,
+        log: PartitionLog | None,
+        helpers: Helpers,
+    ) -> None:
         self.name = name
         self.index = name.partition
         self.internal = name.topic in INTERNAL_TOPICS
         """Coordinators write it; what clients produce to it is refused."""
+        self.helpers = helpers
         self.topic_id = topic_id
         self.leader_epoch = leader_epoch
         self.partition_epoch = -1
@@ -70,11 +95,11 @@ class Partition:
         self.least_in_sync = 1
         self.enough_in_sync = True
         """Whether the in-sync set is as large as `min.insync.replicas` wants it (no more than there are replicas)."""
-        self.provable = True
+        self.registered = True
         """Whether the broker's registration counts. One whose ended cannot prove that nobody else leads by now."""
         self.readers: dict[int, tuple[Session, Key]] | None = None
         """The fetch sessions of followers, by broker, and what this partition is called there."""
-        self.commits: list[tuple[int, Told]] | None = None
+        self.commits: list[tuple[int, OnCommitted]] | None = None
         """Who waits for which watermark, lowest first."""
         self.traffic = TopicTraffic()
         """Of its topic, as soon as it is in the table."""
@@ -109,7 +134,7 @@ class Partition:
         self.in_sync = state.in_sync
         self.count_in_sync()
 
-    def lead(self, state: PartitionImage, node_id: int, now: float) -> bool:
+    def lead(self, state: PartitionImage, node_id: int) -> bool:
         """Lead from here on; says whether that is a new epoch. The log must be there."""
         log = self.log
         assert log is not None, self.name
@@ -122,7 +147,7 @@ class Partition:
         if len(state.replicas) > 1:
             if self.leading is None:
                 self.leading = Leading(node_id, log.end_offset)
-            self.leading.assign(state.replicas, state.in_sync, state.partition_epoch, now)
+            self.leading.assign(state.replicas, state.in_sync, state.partition_epoch, self.helpers.monotonic())
         else:
             self.leading = None
         return new
@@ -137,26 +162,26 @@ class Partition:
     def count_in_sync(self) -> None:
         """The in-sync set, or how large it must be, has changed."""
         copies = len(self.replicas)
-        self.enough_in_sync = len(self.in_sync) >= min(self.least_in_sync, copies) and (self.provable or copies == 1)
+        self.enough_in_sync = len(self.in_sync) >= min(self.least_in_sync, copies) and (self.registered or copies == 1)
 
     # --- the high watermark ---
 
-    def appended(self, broker: "Broker") -> None:
+    def appended(self) -> None:
         """The leader's log has grown: the watermark follows where nobody else counts; those who wait for it wake."""
         leading = self.leading
         if leading is None:
             log = self.log
             assert log is not None, self.name
             log.high_watermark = log.end_offset
-            broker.waiting.nudge(self)
+            self.helpers.waiting.nudge(self)
             return
         assert self.log is not None, self.name
-        leading.grew(self.log.end_offset, broker.clock.monotonic())
+        leading.grew(self.log.end_offset, self.helpers.monotonic())
         if len(leading.maximal) == 1:
-            self.advance(broker)
-        self.stir(broker)
+            self.advance()
+        self.mark_dirty()
 
-    def advance(self, broker: "Broker") -> None:
+    def advance(self) -> None:
         """Move the watermark to where the replicas that count have come, and wake who waited for that."""
         log = self.log
         if log is None or not self.leads:
@@ -167,25 +192,26 @@ class Partition:
         elif not self.enough_in_sync:
             return
         else:
-            changes = broker.in_sync
-            now = broker.clock.monotonic()
-            offset = leading.watermark(log.end_offset, changes.may_join, now, changes.lag_seconds)
+            _, changes, monotonic = self.helpers
+            offset = leading.watermark(log.end_offset, changes.may_join, monotonic(), changes.lag_seconds)
         if offset > log.high_watermark:
             log.high_watermark = offset
             self._settle(offset)
-            broker.waiting.nudge(self)
+            waiting = self.helpers.waiting
+            waiting.nudge(self)
             for session, key in tuple((self.readers or {}).values()):
-                tracked = session.stir(key)
+                tracked = session.mark_dirty(key)
                 if tracked is not None and tracked.wanted.high_watermark != NO_WATERMARK:
-                    broker.waiting.nudge(session)
+                    waiting.nudge(session)
 
-    def stir(self, broker: "Broker") -> None:
+    def mark_dirty(self) -> None:
         """Something changed that followers must hear of: their fetches look at this partition again."""
+        waiting = self.helpers.waiting
         if self.leading is not None:
-            broker.waiting.nudge(self.leading)
+            waiting.nudge(self.leading)
         for session, key in tuple((self.readers or {}).values()):
-            session.stir(key)
-            broker.waiting.nudge(session)
+            session.mark_dirty(key)
+            waiting.nudge(session)
 
     def read_by(self, follower: int, session: Session, key: Key) -> None:
         """A follower pulls this partition by a session, which is told of all that is new."""
@@ -193,26 +219,24 @@ class Partition:
             self.readers = {}
         self.readers[follower] = (session, key)
 
-    def follower_at(
-        self, broker: "Broker", follower: int, broker_epoch: int, end_offset: int, start_offset: int
-    ) -> ErrorCode:
+    def follower_at(self, follower: int, broker_epoch: int, end_offset: int, start_offset: int) -> ErrorCode:
         """A follower has all before `end_offset`: the watermark may move, and it may join those in sync."""
         leading, log = self.leading, self.log
         assert log is not None, self.name
         progress = None if leading is None else leading.followers.get(follower)
         start_before = -1 if progress is None else progress.start_offset
-        now = broker.clock.monotonic()
+        now = self.helpers.monotonic()
         if leading is None or not leading.fetched(
             follower, end_offset, start_offset, broker_epoch, log.end_offset, now
         ):
             # The leader may not have heard of this replica yet; the follower asks again.
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         if follower not in leading.in_sync:
-            broker.in_sync.follower_fetched(self, follower)
+            self.helpers.isr_changes.follower_fetched(self, follower)
         if log.high_watermark < log.end_offset:
-            self.advance(broker)
+            self.advance()
         if start_before != start_offset:
-            broker.waiting.nudge(self.starts)
+            self.helpers.waiting.nudge(self.starts)
         return ErrorCode.NONE
 
     @property
@@ -220,15 +244,15 @@ class Partition:
         """Under this key requests wait for the logs of followers to begin later."""
         return "starts", self.topic_id, self.index
 
-    def low_watermark(self, broker: "Broker") -> int:
+    def low_watermark(self, brokers: Mapping[int, BrokerImage]) -> int:
         """The lowest start of all living replicas' logs."""
-        log, leading, brokers = self.log, self.leading, broker.image.brokers
+        log, leading = self.log, self.leading
         assert log is not None, self.name
         if leading is None:
             return log.start_offset
         return leading.low_watermark(log.start_offset, lambda each: each in brokers and not brokers[each].fenced)
 
-    def when_committed(self, offset: int, told: Told) -> None:
+    def when_committed(self, offset: int, told: OnCommitted) -> None:
         """`told` hears once when the watermark is at `offset`, or that it will not come there under this leader."""
         commits = self.commits
         if commits is None:
@@ -238,7 +262,7 @@ class Partition:
         else:
             commits.append((offset, told))
 
-    def forget_commit(self, told: Told) -> None:
+    def forget_commit(self, told: OnCommitted) -> None:
         """It waits no longer."""
         self.commits = [each for each in self.commits or () if each[1] != told]
 
@@ -270,7 +294,7 @@ class PartitionTable:
         self.image: ClusterImage | None = None
         """Tells what exists elsewhere from what does not exist."""
         self.traffic = Traffic()
-        self.provable = True
+        self.registered = True
         """Whether this broker's registration counts."""
 
     def add(self, partition: Partition) -> None:
@@ -281,7 +305,7 @@ class PartitionTable:
         assert partitions[partition.index] is None, partition.name
         partitions[partition.index] = partition
         partition.traffic = self.traffic.begin(partition.name.topic, partition.topic_id)
-        partition.provable = self.provable
+        partition.registered = self.registered
 
     def remove(self, partition: Partition) -> None:
         """It lies elsewhere from now on."""

@@ -4,24 +4,20 @@ Owns: the choice that `replica.selector.class` names. Never knows: fetches. Inva
 is in sync, lives, and has the offset that is asked for.
 """
 
-from typing import TYPE_CHECKING
-
+from ottla.replicas.context import BrokerContext
 from ottla.replicas.partitions import Partition
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
-def nearer_replica(broker: "Broker", partition: Partition, rack: str, offset: int) -> int | None:
+def nearer_replica(context: BrokerContext, partition: Partition, rack: str, offset: int) -> int | None:
     """The follower in the client's rack that is furthest; None when the leader is as good."""
     leading = partition.leading
-    brokers = broker.image.brokers
-    own = brokers.get(broker.node_id)
+    brokers = context.image.brokers
+    own = brokers.get(context.node_id)
     if (
         leading is None
-        or broker.values.own_text("replica.selector.class") != RACK_AWARE
+        or context.values.own_text("replica.selector.class") != RACK_AWARE
         or (own is not None and own.rack == rack)
     ):
         return None

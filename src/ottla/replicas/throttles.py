@@ -6,14 +6,11 @@ never held back, as producers wait for it.
 """
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from ottla.metadata.image import ResourceType
+from ottla.replicas.context import BrokerContext
 from ottla.replicas.partitions import Partition
 from ottla.replication.throttle import Throttle
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 LEADER = "leader.replication.throttled."
 FOLLOWER = "follower.replication.throttled."
@@ -27,8 +24,8 @@ def _named(text: str) -> frozenset[str]:
 class Throttles:
     """The limits of one broker; None where there is none."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
         self.leader: Throttle | None = None
         self.follower: Throttle | None = None
         self.take_settings()
@@ -39,11 +36,11 @@ class Throttles:
         self.follower = self._limit(FOLLOWER, self.follower)
 
     def _limit(self, side: str, before: Throttle | None) -> Throttle | None:
-        text = self._broker.values.own_text(side + "rate")
+        text = self._context.values.own_text(side + "rate")
         if text is None:
             return None
         rate = float(text)
-        return before if before is not None and before.rate == rate else Throttle(rate, self._broker.clock.monotonic())
+        return before if before is not None and before.rate == rate else Throttle(rate, self._context.clock.monotonic())
 
     def on_leader(self, partition: Partition, follower: int) -> Throttle | None:
         """The limit for what is sent to a follower."""
@@ -53,13 +50,13 @@ class Throttles:
 
     def on_follower(self, partition: Partition) -> Throttle | None:
         """The limit for what this replica takes."""
-        if self.follower is None or self._broker.node_id in partition.in_sync or not self._covers(FOLLOWER, partition):
+        if self.follower is None or self._context.node_id in partition.in_sync or not self._covers(FOLLOWER, partition):
             return None
         return self.follower
 
     def _covers(self, side: str, partition: Partition) -> bool:
-        text = self._broker.image.config(ResourceType.TOPIC, partition.name.topic).get(side + "replicas")
+        text = self._context.image.config(ResourceType.TOPIC, partition.name.topic).get(side + "replicas")
         if not text:
             return False
         named = _named(text)
-        return "*" in named or f"{partition.index}:{self._broker.node_id}" in named
+        return "*" in named or f"{partition.index}:{self._context.node_id}" in named

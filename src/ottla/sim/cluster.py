@@ -12,13 +12,13 @@ from typing import Any, cast
 
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
-from ottla.broker.broker import Platform
 from ottla.client.address import Address
 from ottla.client.links import NodeLinks
 from ottla.log.files import StorageFailure, World
 from ottla.node.assembly import Addresses, Assembly
 from ottla.node.formatting import Wishes, format_directories
 from ottla.node.listeners import Address as ListenerAddress
+from ottla.replicas.context import Platform
 from ottla.sim.disk import SimDisk
 from ottla.sim.loop import Scheduler, SimLoop, SimThreads
 from ottla.sim.network import Network, SimSocket

@@ -16,7 +16,7 @@ from threading import Event, Lock, Thread
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from ottla.base.settings.values import BrokerValues
-from ottla.broker.broker import Broker, Platform
+from ottla.broker.broker import Broker
 from ottla.log.files import World
 from ottla.net.connection import Service
 from ottla.net.connections import Connections
@@ -24,6 +24,7 @@ from ottla.net.listener import Listener, SocketOptions
 from ottla.node.assembly import Addresses, Assembly
 from ottla.node.listeners import Address
 from ottla.node.options import StartFailure
+from ottla.replicas.context import Platform
 from ottla.runtime.world import RealRandom, boot_id, place_identity
 from ottla.testing.faults import Faults, FaultyService
 from ottla.testing.files import OwnedDisk

@@ -22,12 +22,13 @@ from ottla.net.request_times import RequestMeter
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replicas.fetch_sessions import FetchSessions
-from ottla.replicas.partitions import Partition, PartitionTable
+from ottla.replicas.partitions import PartitionTable
 from ottla.replicas.waiting_room import WaitingRoom
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
 from ottla.wire.codec import decode, encode
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from support.lone_partitions import lone_partition
 from support.loop_time import LoopTime
 
 VERSION = 11
@@ -116,7 +117,7 @@ class Story:
         creation = self.store.begin_creation([NewLog(name, TopicId(TOPIC_ID), LogSettings()) for name in names])
         creation.run()
         for name, log in zip(names, self.store.finish_creation(creation), strict=True):
-            self.broker.partitions.add(Partition(name, TOPIC_ID, 0, log))
+            self.broker.partitions.add(lone_partition(name, TOPIC_ID, 0, log, self.broker.waiting))
 
     def append(self, number: int, value: bytes) -> None:
         partition = self.broker.partitions.find("topic", number)

@@ -68,13 +68,13 @@ class Fixture:
             controller=self.controller,
             image=self.image,
             node_id=3,
-            broker_epoch=-1,
+            context=SimpleNamespace(broker_epoch=-1),
             loop=asyncio.get_running_loop(),
             values=resolve(Options(assignments=SETTINGS)),
             supported_features={"metadata.version": (1, 2)},
             store=SimpleNamespace(mark_running=self._mark),
             run_blocking=run_here,
-            publisher=SimpleNamespace(standing_changed=self.standings.append),
+            replicas=SimpleNamespace(registration_changed=self.standings.append),
         )
         self.lifecycle = Lifecycle(self.broker)  # type: ignore[arg-type]
 
@@ -99,7 +99,7 @@ async def test_a_broker_joins_with_what_it_is_and_when_it_has_seen_itself() -> N
     await asyncio.wait_for(joining, 60)
     request = fixture.controller.registrations[0]
     assert (request.broker_id, request.rack, request.previous_broker_epoch) == (3, "rack-1", 41)
-    assert fixture.broker.broker_epoch == CAUGHT_UP_AT
+    assert fixture.broker.context.broker_epoch == CAUGHT_UP_AT
     assert fixture.marked == [CAUGHT_UP_AT], "the directories must know whose they are before anything is written"
     assert not fixture.lifecycle.fenced
     await fixture.lifecycle.leave()

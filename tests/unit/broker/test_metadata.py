@@ -31,8 +31,8 @@ class Fall:
         self.loop = asyncio.get_running_loop()
         self.node_id = 2
         self.controller_id = lambda: 2
-        self.pullers = SimpleNamespace(just_lost=lambda: {1})
-        self.publisher = self
+        self.fetchers = SimpleNamespace(just_lost=lambda: {1})
+        self.replicas = self
         self._successor = successor
         self.waited = 0
 
@@ -65,7 +65,7 @@ async def test_a_leader_without_a_successor_is_not_waited_for_long(monkeypatch: 
 
 async def test_nobody_waits_while_all_leaders_answer() -> None:
     fall = Fall(successor=2)
-    fall.pullers.just_lost = set
+    fall.fetchers.just_lost = set
     assert await leader_told(fall) == 1
     assert fall.waited == 0
 

@@ -15,6 +15,7 @@ from ottla.coordinator.transactions.marker_queue import RETRY_SECONDS, SLICE_SEC
 from ottla.log.producers import EndMarker
 from ottla.log.settings import LogSettings
 from ottla.replicas.partitions import Partition
+from support.lone_partitions import lone_partition
 from support.workbench import Workbench
 
 HERE = 1
@@ -101,7 +102,7 @@ class Story:
             return ErrorCode.KAFKA_STORAGE_ERROR
         answers = self.answers.get(name)
         error = answers.pop(0) if answers else ErrorCode.NONE
-        return Partition(name, bytes(16), 0, self._log) if error == ErrorCode.NONE else error
+        return lone_partition(name, bytes(16), 0, self._log) if error == ErrorCode.NONE else error
 
     def complete(self, name: str) -> bool:
         if self.stored:

@@ -6,10 +6,11 @@ from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.coordinator.transactions.guards import Guards
 from ottla.replicas.partitions import Partition
+from support.lone_partitions import lone_partition
 
 
 def partition(index: int = 0) -> Partition:
-    return Partition(TopicPartition("topic", index), bytes(16), 4, None)
+    return lone_partition(TopicPartition("topic", index), bytes(16), 4, None)
 
 
 def test_a_guard_is_good_once() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.broker import Platform
 from ottla.client.links import NodeLinks
 from ottla.log.files import World
 from ottla.node.assembly import Addresses, Assembly
@@ -15,6 +14,7 @@ from ottla.node.formatting import Wishes, format_directories
 from ottla.node.listeners import Address
 from ottla.node.options import Options, resolve
 from ottla.node.watching import Watching
+from ottla.replicas.context import Platform
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
 

@@ -20,7 +20,7 @@ def three() -> Iterator[Replicas]:
 def wait_for(three: Replicas, offset: int, seconds: float = 5.0) -> list[ErrorCode]:
     told: list[ErrorCode] = []
     three.brokers[1].loop.call_soon(
-        when_committed, three.brokers[1], [(three.partition(1), offset)], told.append, seconds
+        when_committed, three.brokers[1].loop, [(three.partition(1), offset)], told.append, seconds
     )
     three.run(0.001)
     return told

@@ -93,7 +93,7 @@ def test_a_directory_that_fails_before_it_was_told_of_is_told_of_then(one: Repli
     one.create([1])
     one.run(0.05)
     broker = one.brokers[1]
-    broker.loop.call_soon(broker.publisher.log_lost, one.partition(1), identity(one))
+    broker.loop.call_soon(broker.replicas.log_lost, one.partition(1).name, identity(one))
     one.run(10)
     assert told == [[0]] * 4
     assert broker.image.topics_by_id[TOPIC_ID].partitions[0].directories == ()

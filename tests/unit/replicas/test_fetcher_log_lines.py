@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.replicas.fetcher_log_lines import PullerNews
+from ottla.replicas.fetcher_log_lines import FetcherLogLines
 
 
 @pytest.fixture
@@ -12,7 +12,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def test_a_few_are_told_one_by_one(lines: pytest.LogCaptureFixture) -> None:
-    news = PullerNews(3)
+    news = FetcherLogLines(3)
     assert not news.waiting
     news.cut("a-0", (9, 7), 2, 8)
     news.begun("a-1", (9, 20), 20, 30)
@@ -25,7 +25,7 @@ def test_a_few_are_told_one_by_one(lines: pytest.LogCaptureFixture) -> None:
 
 
 def test_many_are_told_in_a_line_for_each_thing_that_happened(lines: pytest.LogCaptureFixture) -> None:
-    news = PullerNews(3)
+    news = FetcherLogLines(3)
     for number in range(300):
         news.cut(f"a-{number}", (10, 8), 2, 8)
         news.begun(f"b-{number}", (9, 20), 20, 30)
@@ -41,7 +41,7 @@ def test_many_are_told_in_a_line_for_each_thing_that_happened(lines: pytest.LogC
 
 
 def test_nothing_is_told_twice(lines: pytest.LogCaptureFixture) -> None:
-    news = PullerNews(3)
+    news = FetcherLogLines(3)
     news.refused("c-0", "KAFKA_STORAGE_ERROR")
     news.tell()
     assert not news.waiting

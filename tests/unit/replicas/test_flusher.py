@@ -22,6 +22,7 @@ from ottla.replicas.partitions import Partition
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
 from support.faulty_disk import FaultyDisk
+from support.lone_partitions import lone_partition
 
 
 class Thread(Executor):
@@ -63,7 +64,7 @@ class Story:
     def partition(self, number: int) -> Partition:
         name = TopicPartition("topic", number)
         log = self.store.create(name, TopicId(bytes(16)), LogSettings(flush_messages=1))
-        return Partition(name, bytes(16), 0, log)
+        return lone_partition(name, bytes(16), 0, log)
 
     def append(self, partition: Partition) -> None:
         assert partition.log is not None

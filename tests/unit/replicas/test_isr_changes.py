@@ -119,7 +119,7 @@ def test_a_change_that_waited_while_the_follower_began_another_life_is_not_asked
 
     def live_on() -> None:
         leading.fetched(3, 0, 0, 3, 0, leader.clock.monotonic())
-        leader.in_sync.follower_fetched(partition, 3)
+        leader.replicas.isr_changes.follower_fetched(partition, 3)
         assert leading.pending is not None
         leading.fetched(3, 0, 0, 4, 0, leader.clock.monotonic())
 

@@ -40,7 +40,7 @@ def test_a_topic_made_again_never_gets_the_log_that_could_not_be_removed(one: Re
     assert partition.log is None, "what is there belongs to another topic"
 
     disk.fault = None
-    one.brokers[1].loop.call_soon(one.brokers[1].publisher.make_missing_logs)
+    one.brokers[1].loop.call_soon(one.brokers[1].replicas.make_missing_logs)
     one.run(0.1)
     log = one.partition(1).log
     assert log is not None

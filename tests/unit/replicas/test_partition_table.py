@@ -4,12 +4,13 @@ from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.metadata.image import ClusterImage, PartitionImage, TopicImage
 from ottla.replicas.partitions import Partition, PartitionTable
+from support.lone_partitions import lone_partition
 
 TOPIC_ID = bytes(range(16))
 
 
 def partition(index: int, topic: str = "topic", topic_id: bytes = TOPIC_ID) -> Partition:
-    return Partition(TopicPartition(topic, index), topic_id, 0, None)
+    return lone_partition(TopicPartition(topic, index), topic_id, 0, None)
 
 
 def state(leader: int, in_sync: tuple[int, ...] = (1, 2, 3), epoch: int = 1) -> PartitionImage:

@@ -315,7 +315,7 @@ def test_what_waits_for_a_log_whose_disk_fails_is_told_so(three: Replicas) -> No
     waiting = three.client.create_task(three.produce(1, b"one", timeout_ms=30_000))
     three.run(0.1)
     partition = three.partition(1)
-    three.brokers[1].loop.call_soon(three.brokers[1].publisher.log_lost, partition, bytes(16))
+    three.brokers[1].loop.call_soon(three.brokers[1].replicas.log_lost, partition.name, bytes(16))
     three.until(waiting.done, 1)
     assert waiting.result().error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert three.complete(three.produce(1, b"two")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -339,17 +339,17 @@ def test_a_controller_that_is_busy_is_asked_again(three: Replicas) -> None:
 def test_a_leader_whose_registration_ended_acknowledges_nothing_that_others_must_know_of(three: Replicas) -> None:
     three.create([1, 2, 3])
     assert three.complete(three.produce(1, b"before")).error_code == ErrorCode.NONE
-    three.brokers[1].publisher.standing_changed(False)
+    three.brokers[1].replicas.registration_changed(False)
     assert three.complete(three.produce(1, b"doubtful")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert three.complete(three.produce(1, b"with acks 1", acks=1)).error_code == ErrorCode.NONE
     three.run(0.2)
     assert three.watermark(1) == 1, "nor do readers see it as committed"
-    three.brokers[1].publisher.standing_changed(True)
+    three.brokers[1].replicas.registration_changed(True)
     assert three.complete(three.produce(1, b"after")).error_code == ErrorCode.NONE
     assert three.values(2) == [b"before", b"with acks 1", b"after"]
 
 
 def test_a_leader_without_followers_needs_nobody_to_prove_anything_to(three: Replicas) -> None:
     three.create([1])
-    three.brokers[1].publisher.standing_changed(False)
+    three.brokers[1].replicas.registration_changed(False)
     assert three.complete(three.produce(1, b"one")).error_code == ErrorCode.NONE

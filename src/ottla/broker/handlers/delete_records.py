@@ -58,7 +58,7 @@ class _Deletion:
         if not self.partition.leads or self.partition.log is None:
             self._end(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
             return True
-        low = self.partition.low_watermark(self._broker)
+        low = self.partition.low_watermark(self._broker.image.brokers)
         if low < self._wanted:
             return False
         self._end(ErrorCode.NONE, low)
@@ -66,7 +66,7 @@ class _Deletion:
 
     def expired(self) -> None:
         if not self.nudged(self.partition.starts):
-            self._end(ErrorCode.REQUEST_TIMED_OUT, self.partition.low_watermark(self._broker))
+            self._end(ErrorCode.REQUEST_TIMED_OUT, self.partition.low_watermark(self._broker.image.brokers))
 
     def failed(self) -> None:
         self._end(ErrorCode.UNKNOWN_SERVER_ERROR, -1)
@@ -96,8 +96,8 @@ def _delete(
         result.error_code = log.delete_records_before(offset)
         if result.error_code == ErrorCode.NONE:
             result.low_watermark = log.start_offset
-            if partition.leading is not None and partition.low_watermark(broker) < result.low_watermark:
+            if partition.leading is not None and partition.low_watermark(broker.image.brokers) < result.low_watermark:
                 waits.append(_Deletion(broker, partition, result))
                 # Followers that wait for records hear of the new start now.
-                partition.stir(broker)
+                partition.mark_dirty()
     return result

@@ -192,7 +192,7 @@ class Fetch:
             if not again:
                 partition.traffic.fetches += 1
             limit = max(0, most - self._found)
-            if follower and self._broker.throttles.leader is not None:
+            if follower and self._broker.replicas.throttles.leader is not None:
                 limit = self._throttle(partition, position, limit)
             try:
                 result = self._look(partition, wanted, limit, arriving)
@@ -246,7 +246,7 @@ class Fetch:
         waiting = self._broker.waiting
         try:
             if self._session is not None:
-                if self._session.restless and self.nudged(self._session):
+                if self._session.dirty and self.nudged(self._session):
                     waiting.leave(self)
                 return
             stop = min(start + NEWS_AT_ONCE, len(self._results))
@@ -331,7 +331,7 @@ class Fetch:
                 if error != ErrorCode.NONE:
                     return FetchResult(wanted.partition, error, -1, -1, -1)
         elif self._request.rack and partition.leading is not None:
-            nearer = nearer_replica(self._broker, partition, self._request.rack, wanted.offset)
+            nearer = nearer_replica(self._broker.context, partition, self._request.rack, wanted.offset)
             if nearer is not None:
                 start = log.start_offset
                 return FetchResult(
@@ -366,7 +366,7 @@ class Fetch:
 
     def _throttle(self, partition: Partition, position: int, limit: int) -> int:
         """The bytes that may be sent to this follower."""
-        throttle = self._broker.throttles.on_leader(partition, self._request.replica_id)
+        throttle = self._broker.replicas.throttles.on_leader(partition, self._request.replica_id)
         if throttle is None:
             return limit
         if self._throttled is None:
@@ -378,9 +378,7 @@ class Fetch:
     def _note_progress(self, partition: Partition, wanted: WantedPartition) -> ErrorCode:
         """A follower has everything before the offset it asks for."""
         request = self._request
-        return partition.follower_at(
-            self._broker, request.replica_id, request.replica_epoch, wanted.offset, wanted.log_start_offset
-        )
+        return partition.follower_at(request.replica_id, request.replica_epoch, wanted.offset, wanted.log_start_offset)
 
     def _refused(self, topic: str | bytes, wanted: WantedPartition, error: ErrorCode) -> FetchResult:
         leader = None
@@ -404,7 +402,7 @@ class Fetch:
             leaders += [result.leader for _, result in results if result.leader is not None]
             yield
         if self._session is not None:
-            self._leave_restless(self._session)
+            self._leave_dirty(self._session)
         self._pass_throttles()
         nodes = nodes_of(self._broker, leaders, self._listener) if leaders else ()
         version, correlation_id, _ = self._head
@@ -426,7 +424,7 @@ class Fetch:
         if session is not None:
             results = _news(session, results, plan.full)
         if self._session is not None:
-            self._leave_restless(self._session)
+            self._leave_dirty(self._session)
         self._count(results)
         if self._throttled:
             self._pass_throttles()
@@ -462,7 +460,7 @@ class Fetch:
 
     # --- a follower's session ---
 
-    def _leave_restless(self, session: Session) -> None:
+    def _leave_dirty(self, session: Session) -> None:
         """Partitions that have not told all are looked into by the next fetch, those that gave records last."""
         left = [
             (result.length if result is not None else 0, topic, wanted.partition)
@@ -471,10 +469,10 @@ class Fetch:
         ]
         for length, topic, number in left:
             if not length:
-                session.stir((topic, number))
+                session.mark_dirty((topic, number))
         for length, topic, number in left:
             if length:
-                session.stir((topic, number))
+                session.mark_dirty((topic, number))
 
     def _told_all(self, topic: str | bytes, wanted: WantedPartition, tracked: Tracked | None) -> bool:
         partition = self._find(topic, wanted.partition)
@@ -482,12 +480,12 @@ class Fetch:
             return False
         return _nothing_new(partition, wanted, tracked, self._request.replica_id)
 
-    def _look_at_restless(self, session: Session) -> bool:
-        """Look into what was stirred while this fetch waited; says whether it is enough for an answer."""
+    def _look_at_dirty(self, session: Session) -> bool:
+        """Look into what was marked dirty while this fetch waited; says whether it is enough for an answer."""
         entries = self._plan.wanted
         places = {(topic, wanted.partition): place for place, (topic, wanted, _) in enumerate(entries)}
         enough = False
-        for entry in session.take_restless():
+        for entry in session.take_dirty():
             position = places.get((entry[0], entry[1].partition))
             if position is None:
                 position = len(entries)
@@ -500,7 +498,7 @@ class Fetch:
 
     def nudged(self, key: Hashable) -> bool:
         if self._session is not None:
-            if not self._look_at_restless(self._session):
+            if not self._look_at_dirty(self._session):
                 return False
             self._complete()
             return True
@@ -516,7 +514,7 @@ class Fetch:
 
     def expired(self) -> None:
         if self._session is not None:
-            self._look_at_restless(self._session)
+            self._look_at_dirty(self._session)
         # Whatever grew since the last look has nudged; only ranges found then may have been deleted meanwhile.
         for position, result in enumerate(self._results):
             if result is not None and result.length:

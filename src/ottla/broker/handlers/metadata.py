@@ -78,7 +78,7 @@ async def _follow_a_fall(broker: "Broker", request: MetadataRequest) -> None:
     """A leader that this broker cannot reach since a moment will have a successor in another: clients that notice its
     fall ask at once, and one that is told of the fallen leader again may take seconds until it asks the next time."""
     deadline = broker.loop.time() + FALL_SECONDS
-    while lost := broker.pullers.just_lost():
+    while lost := broker.replicas.fetchers.just_lost():
         image = broker.image
         asked = [
             image.topics_by_id.get(each.topic_id) or image.topics.get(each.name or "") for each in request.topics or ()
@@ -86,7 +86,7 @@ async def _follow_a_fall(broker: "Broker", request: MetadataRequest) -> None:
         left = deadline - broker.loop.time()
         if left <= 0 or not any(partition.leader in lost for topic in asked if topic for partition in topic.partitions):
             return
-        await broker.publisher.next_change(left)
+        await broker.replicas.next_change(left)
 
 
 def _names_an_id(asked: MetadataRequestTopic) -> bool:

@@ -370,7 +370,7 @@ def _wake_readers(broker: "Broker", grown: list[Partition]) -> None:
         if partition.leading is None:
             nudge(partition)
         else:
-            partition.appended(broker)
+            partition.appended()
 
 
 def _admitted(broker: "Broker", request: ProduceRequest, version: int) -> "Admission | Postponed":

@@ -57,7 +57,7 @@ class TransactionHost(MachineHost["TransactionShard"]):
         if self._questions is None:
             from ottla.coordinator.transactions.verification import Questions
 
-            self._questions = Questions(self._broker)
+            self._questions = Questions(self._broker.context)
         return self._questions
 
     @property
@@ -66,7 +66,7 @@ class TransactionHost(MachineHost["TransactionShard"]):
         if self._remote_markers is None:
             from ottla.coordinator.transactions.remote_markers import RemoteMarkers
 
-            self._remote_markers = RemoteMarkers(self._broker)
+            self._remote_markers = RemoteMarkers(self._broker.context)
         return self._remote_markers
 
     async def stop(self) -> None:

@@ -48,7 +48,7 @@ def write_marker(broker: "Broker", name: TopicPartition, marker: EndMarker) -> P
     broker.transactions.guards.ended(name, marker.producer_id)
     if groups is not None:
         groups.end_transaction(marker.producer_id, marker.commit)
-    partition.appended(broker)
+    partition.appended()
     return partition
 
 

@@ -55,7 +55,7 @@ async def ends_elsewhere(broker: Broker) -> Ends:
 
 
 async def _ask(broker: Broker, leader: int, names: set[TopicPartition], ends: dict[TopicPartition, int]) -> None:
-    address = broker.address_of(leader)
+    address = broker.context.address_of(leader)
     if address is None:
         return
     topics: dict[str, list[ListOffsetsPartition]] = {}
@@ -64,7 +64,7 @@ async def _ask(broker: Broker, leader: int, names: set[TopicPartition], ends: di
     request = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=parts) for topic, parts in topics.items()]
     )
-    link = broker.links.link(*address)
+    link = broker.context.links.link(*address)
     try:
         answer = await link.ask(request, ListOffsetsResponse, ASKING_SECONDS)
     except LinkDown:
