@@ -9,6 +9,7 @@ directory, since nothing in it is then to be trusted.
 import logging
 import os
 from collections.abc import Callable, Sequence
+from threading import Event
 from typing import TypeAlias
 
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicId, TopicPartition
@@ -31,7 +32,12 @@ class DirectoryLoading:
     """One directory being loaded. Made on one thread; `run` by several; the results are read when all have returned."""
 
     def __init__(
-        self, world: World, directory: DataDirectory, settings_of: SettingsOf, is_stray: IsStray | None
+        self,
+        world: World,
+        directory: DataDirectory,
+        settings_of: SettingsOf,
+        is_stray: IsStray | None,
+        given_up: Event,
     ) -> None:
         self.directory = directory
         self.logs: list[PartitionLog] = []
@@ -40,6 +46,7 @@ class DirectoryLoading:
         self._world = world
         self._settings_of = settings_of
         self._is_stray = is_stray
+        self._given_up = given_up
         self._clean = directory.take_clean_stop()
         self._recovery_points = directory.read_offsets(Checkpoint.RECOVERY_POINT)
         self._start_offsets = directory.read_offsets(Checkpoint.START_OFFSET)
@@ -56,7 +63,7 @@ class DirectoryLoading:
     def run(self, entries: Sequence[PartitionDirectory]) -> int:
         """Load some of the logs; answers how many were seen to."""
         for entry in entries:
-            if self.failure is None:
+            if self.failure is None and not self._given_up.is_set():
                 try:
                     self._load(entry)
                 except NotADirectoryError as error:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
+from threading import Event
 from typing import NamedTuple
 
 from ottla.base.vocabulary import TopicId, TopicPartition, identity_text
@@ -133,6 +134,7 @@ class LogStore:
         self._world = world
         self._recovery_threads = recovery_threads
         self._loaded = False
+        self._given_up = Event()
         self._held: dict[DataDirectory, dict[TopicPartition, PartitionLog]] = {each: {} for each in self.directories}
         self._removals: list[DirectoryRemoval | Removal] = []
 
@@ -216,13 +218,13 @@ class LogStore:
         """Load every log there is, recovering those of a directory that was not closed. Blocking.
 
         `is_stray` says whether a log belongs to no topic any more; such are put aside. Raises NoUsableDirectory,
-        UnusableDirectory.
+        UnusableDirectory. After `give_up_loading` it returns soon, and the store counts as one that was never loaded.
         """
         self._require_one_of_each(is_stray)
         loadings = []
         for directory in self.live:
             try:
-                loadings.append(DirectoryLoading(self._world, directory, settings_of, is_stray))
+                loadings.append(DirectoryLoading(self._world, directory, settings_of, is_stray, self._given_up))
             except OSError as error:
                 self._fail(directory, StorageFailure.of(directory.path, error))
         total = sum(len(loading.entries) for loading in loadings)
@@ -237,10 +239,16 @@ class LogStore:
                 done += job.result()
                 if progress is not None:
                     progress(done, total)
+        if self._given_up.is_set():
+            return
         for loading in loadings:
             self._take_over(loading)
         self._require_one()
         self._loaded = True
+
+    def give_up_loading(self) -> None:
+        """Have `load`, in whichever thread it is, return with the logs that it is at."""
+        self._given_up.set()
 
     def _require_one_of_each(self, is_stray: IsStray | None) -> None:
         """No partition in two directories, which a directory leaves behind that was away for a while.

@@ -6,6 +6,7 @@ serves only when the controller counts on it, and what it is counted on for it h
 leaderships to others first, then its vote, then its logs.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -82,6 +83,7 @@ class Assembly:
         self._session: Session | None = None
         self._coordinated: Coordinated | None = None
         self._snapshots: SnapshotTrigger | None = None
+        self._loading: asyncio.Future[None] | None = None
 
     @property
     def quorum(self) -> "QuorumNode | ZooKeeperNode":
@@ -199,7 +201,8 @@ class Assembly:
         await self._register(broker)
         self._require_own_metadata(broker.context.broker_epoch)
         # Only now is it certain that nothing is missing in the image: a log that it does not know is not wanted.
-        await self._platform.loop.run_in_executor(self._platform.threads, self._load, self.loader.image)
+        self._loading = self._platform.loop.run_in_executor(self._platform.threads, self._load, self.loader.image)
+        await asyncio.shield(self._loading)
         await self._vouch(broker)
         self.broker = broker
         broker.start()
@@ -313,7 +316,14 @@ class Assembly:
         except StorageFailure as failure:
             logger.error("the metadata log was not closed and is recovered at the next start: %s", failure)
         if self.broker is None:
+            await self._give_up_loading()
             self.release()
+
+    async def _give_up_loading(self) -> None:
+        """A recovery that is under way ends before the locks go: what it cuts is nobody else's until then."""
+        if self._loading is not None:
+            self.store.give_up_loading()
+            await asyncio.wait([self._loading])
 
     def release(self) -> None:
         """Let the directories go without a word: after a start that failed."""

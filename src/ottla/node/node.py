@@ -168,6 +168,7 @@ class Node:
                 if assembly.server is not None and address in assembly.addresses.controllers:
                     listener.start(loop, partial(_accept, assembly.server, address.name), self._room(for_nodes=True))
             if not await self._unless_ended(assembly.start()):
+                logger.info("stopping before it came up")
                 await assembly.stop()
                 return False
         except (StartFailure, *FAILURES) as failure:

@@ -567,3 +567,26 @@ def test_names_of_directories_are_understood_and_long_topics_cut() -> None:
     future = parse_name("t-1.0123456789abcdef-future")
     assert future is not None
     assert future.mark == "future"
+
+
+def test_a_loading_that_is_given_up_returns_soon_and_vouches_for_nothing(tmp_path: Path) -> None:
+    names = [TopicPartition("orders", number) for number in range(5)]
+    store = open_store(tmp_path)
+    for name in names:
+        append(store.create(name, TOPIC_ID, SETTINGS), [(b"k", b"v")])
+    store.close(7)
+    again = open_store(tmp_path, load=False)
+    looked: list[TopicPartition] = []
+
+    def first_only(name: TopicPartition) -> LogSettings:
+        looked.append(name)
+        again.give_up_loading()
+        return SETTINGS
+
+    again.load(first_only)
+    assert len(looked) == 1
+    assert not again.logs
+    again.close(8)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    last = open_store(tmp_path)
+    assert {name: last.logs[name].end_offset for name in last.logs} == dict.fromkeys(names, 1)
