@@ -12,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from statistics import median
@@ -110,15 +111,34 @@ def polls_by_the_hundred(port: int) -> None:
 
 
 def halves_of_frames(port: int) -> None:
-    clients = [connect(port) for _ in range(100)]
-    for client in clients:
+    def begun() -> socket.socket:
+        client = connect(port)
         client.sendall(struct.pack(">i", 50_000_000))
+        return client
+
+    clients = [begun() for _ in range(100)]
     while True:
-        for client in clients:
+        for position, client in enumerate(clients):
             try:
                 client.sendall(b"\0" * 4096)
             except OSError:
-                drain(client)
+                client.close()
+                clients[position] = begun()
+
+
+def requests_without_end(port: int) -> None:
+    """Many that each send small requests as fast as they can, and read what comes back."""
+
+    def go_on(client: socket.socket) -> None:
+        requests = frame(API_VERSIONS, 0, 1, b"") * 200
+        while True:
+            client.sendall(requests)
+
+    clients = [connect(port) for _ in range(50)]
+    for client in clients:
+        threading.Thread(target=go_on, args=(client,), daemon=True).start()
+        threading.Thread(target=drain, args=(client,), daemon=True).start()
+    time.sleep(3600)
 
 
 def comings_and_goings(port: int) -> None:
@@ -218,6 +238,7 @@ ATTACKS = (
     Attack("left", "long polls of clients that left at once", polls_of_those_who_left),
     Attack("polls", "128 long polls on each of 200 connections", polls_by_the_hundred),
     Attack("halves", "100 unfinished requests that grow", halves_of_frames),
+    Attack("endless", "50 clients that send small requests without end", requests_without_end),
     Attack("comings", "connections that come and go", comings_and_goings),
     Attack("names", "an array of a million and one names", too_many_names),
     Attack("tags", "9,999 tagged fields in a header", tags),

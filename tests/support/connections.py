@@ -10,6 +10,7 @@ from ottla.net.connection import Connection, Deferred, Shared
 from ottla.net.gather import PageCache
 from ottla.net.hangups import Hangups
 from ottla.net.intake import Intake
+from ottla.net.turns import Turns
 from ottla.net.vigil import Vigil
 
 SECONDS = 60.0
@@ -56,17 +57,27 @@ class Client:
     """The other end, and everything around the connection."""
 
     def __init__(
-        self, service: Any = None, cache: PageCache | None = None, now: Callable[[], float] | None = None
+        self,
+        service: Any = None,
+        cache: PageCache | None = None,
+        now: Callable[[], float] | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.service: Any = service or Recorder()
         self.socket, ours = socket.socketpair()
         ours.setblocking(False)
         self.socket.setblocking(False)
         self.loop = asyncio.get_running_loop()
-        self.intake = Intake(1 << 30)
+        self.intake = Intake(1 << 30, self.loop)
         self.hangups = Hangups(self.loop)
         shared = Shared(
-            self.loop, self.intake, cache or PageCache(), Vigil(self.loop), self.hangups, now or self.loop.time
+            self.loop,
+            self.intake,
+            cache or PageCache(),
+            Vigil(self.loop),
+            self.hangups,
+            turns or Turns(self.loop),
+            now or self.loop.time,
         )
         self.connection = Connection(ours, "test", "PLAINTEXT", shared, self.service)
 

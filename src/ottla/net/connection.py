@@ -21,6 +21,7 @@ from ottla.net.gather import PageCache, Part, Progress, RangeGone, transmit, war
 from ottla.net.hangups import Hangups
 from ottla.net.intake import SHARED_SIZE, Buffer, Intake
 from ottla.net.request_times import Watch
+from ottla.net.turns import Turns
 from ottla.net.vigil import Vigil
 
 _SIZE = Struct(">i")
@@ -30,10 +31,10 @@ MOST_UNSENT = 256
 """Parts of replies that may wait for the client to read."""
 MOST_UNSENT_BYTES = 1024 * 1024
 """Bytes of such parts after which no further request is taken."""
-MOST_FILLED = 4 * 1024 * 1024
-"""Bytes of a large request that are read before others get their turn."""
-TURN_SECONDS = 0.004
-"""How long one client's requests that came together may be worked on before others get their turn."""
+PIECE = 256 * 1024
+"""Bytes of a large request that are read at a time: a tenth of a millisecond or two."""
+LEAST_PIECE = 16 * 1024
+"""Likewise, where others have used up the turn."""
 
 
 class Service(Protocol):
@@ -64,6 +65,7 @@ class Shared(NamedTuple):
     cache: PageCache
     vigil: Vigil
     hangups: Hangups
+    turns: Turns
     now: Callable[[], float]
     """Finer than the loop's own time, which some loops count in milliseconds."""
 
@@ -124,6 +126,7 @@ class Connection:
         "_rest",
         "_service",
         "_socket",
+        "_turns",
         "_vigil",
         "_waiting",
         "_writing",
@@ -149,7 +152,7 @@ class Connection:
         self._socket = accepted
         self.peer = peer
         self.listener = listener
-        self._loop, self._intake, self._cache, self._vigil, self._hangups, self._now = shared
+        self._loop, self._intake, self._cache, self._vigil, self._hangups, self._turns, self._now = shared
         self._service = service
         self.open = True
         self.state: Any = None  # what the broker remembers of this client
@@ -199,9 +202,9 @@ class Connection:
         its reply. A large one is not copied."""
         if self._held is None:
             return memoryview(bytearray(frame))
-        kept, self._held = memoryview(self._held)[: len(frame)], None
-        self._intake.keep(self, len(frame))
-        return kept
+        buffer, self._held = self._held, None
+        self._intake.keep(self, buffer, len(frame))
+        return memoryview(buffer)[: len(frame)]
 
     @property
     def waiting(self) -> int:
@@ -347,7 +350,9 @@ class Connection:
         end = len(data)
         receive = self._service.receive
         most = self._service.most_frame_bytes
-        until = self.started + TURN_SECONDS
+        begun = self.started
+        until = begun + self._turns.left
+        over = False
         self._corked = True
         while end - position >= 4:
             (size,) = _SIZE.unpack_from(data, position)
@@ -362,13 +367,16 @@ class Connection:
             if self._crowded() or not self.open:
                 break
             if self.started > until:
-                self._loop.call_soon(self._take_rest)
+                over = True
                 break
             receive(self, data[position + 4 : after])
             if not self.open:
                 return
             position = after
         self._corked = False
+        self._turns.used(self.started - begun)
+        if over:
+            self._loop.call_soon(self._take_rest)
         if position < end and self.open:
             self._keep(data[position:])
         if self._out:
@@ -391,10 +399,16 @@ class Connection:
         """Read on into a frame that is too large for the shared buffer, a portion before others get their turn."""
         frame = self._frame
         assert frame is not None
+        begun = self.started
+        left = self._turns.left
+        piece = PIECE if left else LEAST_PIECE
         with memoryview(frame) as view:
-            until = self._filled + MOST_FILLED
             while True:
-                count = self._socket.recv_into(view[self._filled : self._frame_size])
+                try:
+                    count = self._socket.recv_into(view[self._filled : min(self._frame_size, self._filled + piece)])
+                except BlockingIOError:
+                    self._turns.used(self._now() - begun)
+                    return
                 if count == 0:
                     self.drop("")
                     return
@@ -402,7 +416,8 @@ class Connection:
                 if self._filled == self._frame_size:
                     break
                 self._intake.hold(self, self._filled)
-                if not self.open or self._filled >= until:
+                if not self.open or self._now() - begun >= left:
+                    self._turns.used(self._now() - begun)
                     return
             self._frame = None
             self._intake.release(self)
@@ -411,6 +426,7 @@ class Connection:
             with view[: self._frame_size] as whole:
                 self._service.receive(self, whole)
             self._corked = False
+        self._turns.used(self._now() - begun)
         if self._held is not None:  # it was not kept
             self._held = None
             self._intake.give_back(frame)
@@ -435,7 +451,9 @@ class Connection:
         self._socket.close()
         self._intake.release(self)
         self._intake.let_go(self)
-        self._frame = None
+        if self._frame is not None:
+            self._intake.give_back(self._frame)
+            self._frame = None
         self._rest = bytearray()
         self._out.clear()
         waiting, self._waiting = self._waiting, deque()

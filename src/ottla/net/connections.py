@@ -14,6 +14,7 @@ from ottla.net.connection import Connection, Service, Shared
 from ottla.net.gather import PageCache
 from ottla.net.hangups import Hangups
 from ottla.net.intake import Intake
+from ottla.net.turns import Turns
 from ottla.net.vigil import Vigil
 
 logger = logging.getLogger("ottla.net")
@@ -34,7 +35,9 @@ class Connections:
     def __init__(self, loop: AbstractEventLoop, limits: ConnectionLimits, now: Callable[[], float]) -> None:
         self._now = now
         self.limits = limits
-        self._shared = Shared(loop, Intake(limits.unfinished_bytes), PageCache(), Vigil(loop), Hangups(loop), now)
+        self._shared = Shared(
+            loop, Intake(limits.unfinished_bytes, loop), PageCache(), Vigil(loop), Hangups(loop), Turns(loop), now
+        )
         self.accepted: dict[str, int] = {}
         """How many came so far, by listener."""
         self._all: dict[Connection, None] = {}  # in the order of their coming

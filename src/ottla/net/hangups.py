@@ -12,6 +12,9 @@ import select
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 
+AT_ONCE = 32
+"""Clients whose going is told of in one turn of the loop: letting go of one takes some 50 microseconds."""
+
 
 class Hangups:
     """One for all connections of a loop."""
@@ -41,7 +44,7 @@ class Hangups:
 
     def _look(self) -> None:
         assert self._poll is not None, "the loop watches it"
-        for descriptor, _ in self._poll.poll(0):
+        for descriptor, _ in self._poll.poll(0, AT_ONCE):
             gone = self._watched.get(descriptor)
             if gone is not None:
                 gone()

@@ -13,10 +13,11 @@ import pytest
 
 from ottla.log.segment import FileRange
 from ottla.net import connection as connection_module
-from ottla.net.connection import Connection, Deferred
+from ottla.net.connection import LEAST_PIECE, PIECE, Connection, Deferred
 from ottla.net.connections import ConnectionLimits, Connections
 from ottla.net.gather import PageCache
 from ottla.net.intake import SHARED_SIZE
+from ottla.net.turns import TURN_SECONDS, Turns
 from ottla.runtime.disk import RealDisk, RealFile
 from support.connections import Client, Recorder, frame
 
@@ -298,7 +299,7 @@ async def test_requests_that_came_together_and_take_long_let_others_have_their_t
 
     def work(connection: Connection, body: bytes) -> None:
         nonlocal now
-        now += connection_module.TURN_SECONDS * 0.6
+        now += TURN_SECONDS * 0.6
         connection.started = now
         turns_seen.append(turns)
         connection.answer([frame(body)])
@@ -314,6 +315,57 @@ async def test_requests_that_came_together_and_take_long_let_others_have_their_t
     assert len(set(turns_seen)) == 5, "two requests a turn"
     assert await client.receive(80) == frame(b"long") * 10
     client.close()
+
+
+async def test_clients_whose_requests_came_together_share_a_turn() -> None:
+    now = 0.0
+
+    def work(connection: Connection, body: bytes) -> None:
+        nonlocal now
+        now += TURN_SECONDS * 0.6
+        connection.started = now
+        turns_seen.append(turn)
+        connection.answer([frame(body)])
+
+    turns = Turns(asyncio.get_running_loop())
+    clients = [Client(now=lambda: now, turns=turns) for _ in range(10)]
+    turn = 0
+    turns_seen: list[int] = []
+    for client in clients:
+        client.service.on_frame = work
+        await client.send(frame(b"long") * 10)
+    while len(turns_seen) < 100:
+        turn += 1
+        await asyncio.sleep(0)
+    assert max(map(turns_seen.count, turns_seen)) <= 11, "one request each, and one more"
+    for client in clients:
+        assert await client.receive(80) == frame(b"long") * 10
+        client.close()
+
+
+async def test_clients_whose_large_requests_come_together_share_a_turn() -> None:
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += TURN_SECONDS
+        return now
+
+    size = 64 * LEAST_PIECE
+    turns = Turns(asyncio.get_running_loop())
+    clients = [Client(now=clock, turns=turns) for _ in range(10)]
+    sending = [asyncio.create_task(client.send(frame(bytes(size)))) for client in clients]
+    await until(lambda: all(client.intake.used for client in clients))
+    before = sum(client.intake.used for client in clients)
+    longest = 0
+    while not all(client.service.frames for client in clients):
+        await asyncio.sleep(0)
+        used = sum(client.intake.used or size * len(client.service.frames) for client in clients)
+        longest, before = max(longest, used - before), used
+    assert longest <= PIECE + 10 * LEAST_PIECE
+    for client, sent in zip(clients, sending, strict=True):
+        await sent
+        client.close()
 
 
 async def until(condition: Callable[[], bool]) -> None:
