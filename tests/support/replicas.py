@@ -147,7 +147,7 @@ class Replicas:
         platform = Platform(loop, world, SimThreads(loop, lambda: 0.001), NodeLinks())
         broker = Broker(platform, number, values, store, face, self._give_up)
         broker.context.broker_epoch = self._epoch
-        store.load(lambda name: broker.log_settings(name.topic))
+        store.load(lambda name: broker.replicas.settings_of(broker.image, name.topic))
         self.brokers[number] = broker
 
         async def start() -> None:

@@ -6,10 +6,16 @@ import ast
 import re
 from pathlib import Path
 
+from unit.dead_names import Package
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = sorted((REPOSITORY / "src").rglob("*.py"))
 CODE = [*SOURCES, *(path for folder in ("tests", "bench", "scripts") for path in (REPOSITORY / folder).rglob("*.py"))]
 GENERATED = (REPOSITORY / "src/ottla/wire/messages", REPOSITORY / "src/ottla/wire/stored")
+OFFERED = ("ottla.client", "ottla.testing", "ottla.sim", "ottla.wire.messages", "ottla.wire.stored")
+"""Rooms that serve programs, tests and stories, or that are generated whole: others refer to what is in them."""
+ALIVE: dict[str, str] = {}
+"""Names that nothing in the package refers to, each with the reason why it stays."""
 VAGUE = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
 MOST_LINES = 600
 
@@ -91,3 +97,17 @@ def test_nothing_names_the_machine_it_was_written_on() -> None:
         if found:
             named[name_of(path)] = found.group()
     assert not named
+
+
+def test_every_name_is_used_by_the_code_itself() -> None:
+    # The messages, which are most of the code, use nothing that `wire/stored` does not use.
+    read = [path for path in SOURCES if not path.is_relative_to(GENERATED[0])]
+    tools = [path for path in CODE if path.relative_to(REPOSITORY).parts[0] in ("bench", "scripts")]
+    package = Package(REPOSITORY / "src", read, tools)
+    # The dispatcher imports the handler of an API by the name of its module.
+    found = {
+        str(each)
+        for each in package.dead(OFFERED)
+        if not (each.module.startswith("ottla.broker.handlers.") and each.name == "handle")
+    }
+    assert found == set(ALIVE), "dead, or alive again: remove it, or say in ALIVE why it stays"

@@ -1,22 +1,16 @@
 """The words every room shares: identities and positions.
 
-Owns: the named integer types, topic ids and their text form. Never knows: bytes on the wire, files, time.
+Owns: the names of partitions, topic ids and their text form. Never knows: bytes on the wire, files, time.
 Invariant: a topic id is always 16 bytes; its text is Kafka's URL-safe base64 without padding.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple, NewType
 
-NodeId = NewType("NodeId", int)
-Offset = NewType("Offset", int)
-LeaderEpoch = NewType("LeaderEpoch", int)
-ProducerId = NewType("ProducerId", int)
-ProducerEpoch = NewType("ProducerEpoch", int)
 TopicId = NewType("TopicId", bytes)
 
 NO_TOPIC_ID = TopicId(bytes(16))
-NO_PRODUCER_ID = ProducerId(-1)
-NO_EPOCH = LeaderEpoch(-1)
+NO_PRODUCER_ID = -1
 NO_TIMESTAMP = -1
 
 

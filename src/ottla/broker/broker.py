@@ -21,7 +21,6 @@ from ottla.coordinator.groups.host import GroupHost
 from ottla.coordinator.transactions.host import TransactionHost
 from ottla.log.cached_reads import CachedReads
 from ottla.log.data_directory import DataDirectory
-from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore
 from ottla.metadata.image import ClusterImage
 from ottla.net.connections import ConnectionLimits, Connections
@@ -113,9 +112,6 @@ class Broker:
         known = [each for each in self.image.brokers.values() if listener in each.listeners]
         named = [each for each in known if not each.fenced] or [each for each in known if each.id == self.node_id]
         return [(each.id, *each.listeners[listener], each.rack) for each in named]
-
-    def log_settings(self, topic: str) -> LogSettings:
-        return self.replicas.settings_of(self.image, topic)
 
     async def _drop_idle(self) -> None:
         self.connections.drop_idle()

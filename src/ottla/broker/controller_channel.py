@@ -66,13 +66,6 @@ class Quorum(Protocol):
     async def handle(self, request: Root, version: int) -> Root: ...
 
 
-class LocalController(Protocol):
-    """The controller of this process, if it has one."""
-
-    @property
-    def active(self) -> bool: ...
-
-
 class ControllerChannel:
     """The broker's controller, wherever it is; see `broker.ports.Controller`."""
 

@@ -7,7 +7,7 @@ broker's process sends, and the end of its connections, is told to the watch ove
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Clock
@@ -39,8 +39,6 @@ CONTROLLERS = 2
 DRAIN_SECONDS = 1.0
 """How long requests in progress may take when the server stops."""
 NOT_ASKED = -(1 << 31)
-
-Route = Callable[["ControllerServer", Any, Context], Awaitable[Root] | Root]
 
 _QUORUM = (
     "fetch",

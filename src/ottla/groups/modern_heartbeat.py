@@ -19,7 +19,6 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 )
 
 JOINING = 0
-LEAVING = -1
 OWN_MEMBER_ID_FROM = 1
 """The version from which members bring their own ids."""
 

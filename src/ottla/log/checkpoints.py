@@ -10,7 +10,7 @@ from enum import Enum
 
 from ottla.base.ports import Disk
 from ottla.base.vocabulary import TopicPartition
-from ottla.log.whole_file import read_whole, replace_whole
+from ottla.log.whole_file import read_whole
 
 VERSION = 0
 
@@ -67,8 +67,3 @@ def read_checkpoint(disk: Disk, directory: str, kind: Checkpoint) -> dict[TopicP
     path = os.path.join(directory, kind.value)
     content = read_whole(disk, path)
     return {} if content is None else parse_offsets(content, path)
-
-
-def write_checkpoint(disk: Disk, directory: str, kind: Checkpoint, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace one file of a log directory, durably. Blocking."""
-    replace_whole(disk, os.path.join(directory, kind.value), format_offsets(offsets))

@@ -11,9 +11,6 @@ from typing import NamedTuple
 from ottla.raft.voters import VoterSet
 from ottla.records.control import Control, KraftVersion, Voters
 
-_OUTSIDE = -2
-"""Where the settings stand, as if they were records: before a snapshot that was made before the first record."""
-
 
 class LogPosition(NamedTuple):
     """The end of a log, or of a snapshot: the offset after the last record, and that record's epoch."""

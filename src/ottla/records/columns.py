@@ -26,10 +26,8 @@ from ottla.records.header import CorruptBatch
 from ottla.records.visible import LAST_OFFSET, Aborted, sift_batches
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type")
-"""What a reader gives when nobody says otherwise; `headers` must be asked for."""
-
-TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
-"""What the numbers in the column `timestamp_type` mean."""
+"""What a reader gives when nobody says otherwise; `headers` must be asked for. `timestamp_type` is 0 for CreateTime and
+1 for LogAppendTime."""
 
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 

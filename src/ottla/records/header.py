@@ -102,10 +102,6 @@ class BatchHeader(NamedTuple):
         return self.attributes & CONTROL != 0
 
     @property
-    def has_delete_horizon(self) -> bool:
-        return self.attributes & DELETE_HORIZON != 0
-
-    @property
     def delete_horizon(self) -> int | None:
         """When tombstones and markers of this batch may go: it takes the place of the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None

@@ -15,7 +15,6 @@ from ottla.wire.schema import Root
 
 PRODUCE = 0
 FETCH = 1
-METADATA = 3
 JOIN_GROUP = 11
 SYNC_GROUP = 14
 API_VERSIONS = 18

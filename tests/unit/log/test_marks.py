@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.vocabulary import TopicId, TopicPartition
-from ottla.log.checkpoints import Checkpoint, write_checkpoint
+from ottla.log.checkpoints import Checkpoint, format_offsets
 from ottla.log.files import World
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore
@@ -87,7 +87,8 @@ def test_a_broker_that_lost_a_directory_vouches_for_none(tmp_path: Path, clean: 
 
 
 def test_a_log_that_ends_before_what_was_committed_is_not_whole(tmp_path: Path) -> None:
-    write_checkpoint(RealDisk(), str(tmp_path), Checkpoint.HIGH_WATERMARK, {TopicPartition("t", 0): 5})
+    committed = format_offsets({TopicPartition("t", 0): 5})
+    (tmp_path / Checkpoint.HIGH_WATERMARK.value).write_bytes(committed)
     (tmp_path / "t-0").mkdir()
     store = Marked(tmp_path).run(7)
     assert not store.intact

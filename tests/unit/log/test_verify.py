@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from ottla.base.vocabulary import TopicPartition
 from ottla.cli.failures import Failure
 from ottla.cli.log import app
-from ottla.log.checkpoints import Checkpoint, write_checkpoint
+from ottla.log.checkpoints import Checkpoint
 from ottla.log.data_directory import CLEAN_STOP_FILE, DataDirectory, in_use
 from ottla.log.epochs import EpochHistory
 from ottla.log.files import World
@@ -27,6 +27,7 @@ from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
 
 DISK = RealDisk()
+WORLD = World(DISK, RealClock(), RealRandom())
 NAME = TopicPartition("t", 0)
 FIRST, SECOND = "00000000000000000000", "00000000000000000010"
 BATCHES = 5
@@ -62,7 +63,7 @@ def data(tmp_path: Path) -> Path:
     history.assign(1, 10)
     (log / "leader-epoch-checkpoint").write_text(history.text())
     for kind in (Checkpoint.RECOVERY_POINT, Checkpoint.HIGH_WATERMARK):
-        write_checkpoint(DISK, str(directory), kind, {NAME: 20})
+        DataDirectory(str(directory), WORLD).write_offsets(kind, {NAME: 20})
     (directory / CLEAN_STOP_FILE).write_bytes(b'{"version":0,"brokerEpoch":1}')
     return directory
 
@@ -128,7 +129,7 @@ def test_a_torn_end_is_damage_after_a_clean_stop_and_a_leftover_after_a_crash(da
     torn = [finding for finding in found(data).damage if finding.file == str(path)]
     assert (torn[0].position, "no whole batch" in torn[0].problem) == (last, True)
     (data / CLEAN_STOP_FILE).unlink()
-    write_checkpoint(DISK, str(data), Checkpoint.RECOVERY_POINT, {NAME: 10})
+    DataDirectory(str(data), WORLD).write_offsets(Checkpoint.RECOVERY_POINT, {NAME: 10})
     report = found(data)
     assert report.damage == []
     assert str(path) in {finding.file for finding in report.leftovers}
@@ -182,7 +183,7 @@ def test_records_that_cannot_be_decoded_are_found_by_a_deep_look_alone(data: Pat
     for suffix in (".index", ".timeindex"):
         (data / "t-0" / f"{SECOND}{suffix}").unlink()
     for kind in (Checkpoint.RECOVERY_POINT, Checkpoint.HIGH_WATERMARK):
-        write_checkpoint(DISK, str(data), kind, {NAME: 11})
+        DataDirectory(str(data), WORLD).write_offsets(kind, {NAME: 11})
     assert found(data).findings == []
     finding = only(found(data, deep=True))
     assert (finding.file, finding.position) == (str(path), 0)
@@ -258,7 +259,7 @@ def test_the_command_gives_a_verdict_and_the_exit_code_of_it(data: Path) -> None
 def test_what_is_no_data_directory_or_belongs_to_a_running_node_is_refused(data: Path, tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
         assert isinstance(CliRunner().invoke(app, ["verify", str(path)]).exception, Failure)
-    owner = DataDirectory(str(data), World(DISK, RealClock(), RealRandom()))
+    owner = DataDirectory(str(data), WORLD)
     owner.claim()
     try:
         assert in_use(DISK, str(data))

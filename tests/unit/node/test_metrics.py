@@ -15,12 +15,13 @@ from ottla.net.request_times import BOUNDS, RequestMeter
 from ottla.node.metrics import families
 from ottla.node.metrics.broker_pages import MessagesOut, write_requests
 from ottla.node.metrics.exposition import Page, labels_of
-from ottla.node.metrics.families import FAMILIES, GROUPED, Family
+from ottla.node.metrics.families import GROUPED, Family
 from ottla.replicas.traffic import Traffic
 
 ROOT = Path(__file__).resolve().parents[3]
 DASHBOARD = ROOT / "ops" / "grafana" / "ottla.json"
 ALERTS = ROOT / "ops" / "prometheus" / "ottla-alerts.yml"
+FAMILIES = {family.name: family for group in GROUPED.values() for family in group}
 _METRIC = re.compile(r"\b((?:kafka|ottla|process)_[a-z0-9_]+)(?:\{([^}]*)\})?")
 _GROUPED = re.compile(r"by \(([^)]*)\)")
 _LABEL = re.compile(r"([a-zA-Z_]+)\s*(?:=~|!~|!=|=)")

@@ -42,7 +42,7 @@ def test_the_fields_say_where_the_batch_stands() -> None:
 
 def test_each_attribute_bit_has_its_own_property() -> None:
     assert [header(attributes=number).compression for number in range(8)] == list(range(8))
-    bits = {8: "log_append_time", 16: "transactional", 32: "control", 64: "has_delete_horizon"}
+    bits = {8: "log_append_time", 16: "transactional", 32: "control"}
     for bit, name in bits.items():
         found = header(attributes=bit)
         assert {other: getattr(found, other) for other in bits.values()} == {

@@ -319,5 +319,3 @@ GROUPED: dict[str, tuple[Family, ...]] = {
     ),
 }
 """All of them under the headings of the reference."""
-
-FAMILIES: dict[str, Family] = {family.name: family for group in GROUPED.values() for family in group}

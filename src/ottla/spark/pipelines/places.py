@@ -6,7 +6,6 @@ Spark, topics. Invariants: a pid file names a process only as long as it is that
 
 import json
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +52,6 @@ def is_running(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def interrupt(pid: int) -> None:
-    """Ask a process to end in peace."""
-    os.kill(pid, signal.SIGTERM)
 
 
 def _start_of(pid: int) -> str:
