@@ -204,7 +204,7 @@ def test_an_append_that_the_end_of_its_transaction_overtakes_is_refused(world: B
         broker = world.nodes[2].broker
         verdict: asyncio.Future[Errors] = broker.loop.create_future()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(broker.transactions.questions, "ask", lambda *asked: verdict)
+            patch.setattr(broker.transactions.remote_coordinators, "ask", lambda *asked: verdict)
             writing = asyncio.ensure_future(session.produce(DATA[1], [b"late"], producer, 0, 3.0))
             await asyncio.sleep(0.5)
             await patiently(session.end, producer, commit=False)
@@ -230,7 +230,9 @@ def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(world: BrokerWor
         world.move(DATA[1], 1)
         await asyncio.sleep(0.5)
         stale = EndMarker(producer.producer_id, producer.epoch, 1, False)
-        assert write_marker(world.nodes[1].broker, DATA[1], stale) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        assert (
+            write_marker(world.nodes[1].broker.transactions, DATA[1], stale) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        )
         await patiently(session.end, producer, commit=True)
         await expect(session, b"a", b"b")
 

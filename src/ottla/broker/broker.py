@@ -17,8 +17,8 @@ from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.ports import Controller
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.topic_answers import TopicAnswers
-from ottla.coordinator.groups.host import GroupHost
-from ottla.coordinator.transactions.host import TransactionHost
+from ottla.coordinator.groups.group_coordinator import GroupCoordinator
+from ottla.coordinator.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.log.cached_reads import CachedReads
 from ottla.log.data_directory import DataDirectory
 from ottla.log.store import LogStore
@@ -73,8 +73,10 @@ class Broker:
         self.time_searches = asyncio.Semaphore(TIME_SEARCHES)
         self.connections = Connections(self.loop, connection_limits(self.values), self.clock.monotonic)
         self.dispatcher = BrokerDispatcher(self, request_limits(self.values))
-        self.groups = GroupHost(self)
-        self.transactions = TransactionHost(self)
+        self.groups = GroupCoordinator(context, self.replicas.commits, controller)
+        self.transactions = TransactionCoordinator(
+            context, self.replicas.commits, controller, self.partitions, self.groups
+        )
         self.replicas.observers += [self.groups, self.transactions]
         self.replicas.when_settings_change += [self.dispatcher.take_settings, self.groups.take_settings]
         self.producer_ids = ProducerIds(controller, node_id)

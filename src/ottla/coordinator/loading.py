@@ -8,7 +8,7 @@ written in a transaction counts when that is committed, in the order of writing,
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import ByteView
@@ -17,10 +17,8 @@ from ottla.log.segment import FileRange
 from ottla.records.batch import read_records
 from ottla.records.control import EndTransaction, read_control
 from ottla.records.header import BatchHeader, CorruptBatch, iterate_headers
+from ottla.replicas.context import BrokerContext
 from ottla.replicas.partitions import Partition
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 F = TypeVar("F")
 logger = logging.getLogger("ottla.broker")
@@ -80,7 +78,7 @@ class Latest:
         return ((name, key, value) for name, waiting in self._open.items() for key, value in waiting.items())
 
 
-async def read_back(broker: "Broker", partition: Partition, latest: Latest, slice_bytes: int) -> bool:
+async def read_back(context: BrokerContext, partition: Partition, latest: Latest, slice_bytes: int) -> bool:
     """Read the whole log; answers whether that worked.
 
     Also what is not committed yet: its leader commits it, or leads no longer.
@@ -95,7 +93,7 @@ async def read_back(broker: "Broker", partition: Partition, latest: Latest, slic
                 break
             if isinstance(found, ErrorCode):
                 raise CorruptBatch(offset, found.name)
-            await broker.run_blocking(lambda found=found: latest.take(found))  # type: ignore[misc]
+            await context.run_blocking(lambda found=found: latest.take(found))  # type: ignore[misc]
             if latest.next_offset <= offset:
                 raise CorruptBatch(offset, "no whole batch is there")
             tries = 0

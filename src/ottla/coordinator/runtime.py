@@ -10,15 +10,19 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.base.errors import ErrorCode
+from ottla.replicas.commits import Commits
+from ottla.replicas.context import BrokerContext
 from ottla.replicas.partitions import Partition
 from ottla.wire.links import LinkDown
-from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 
 logger = logging.getLogger("ottla.broker")
 
@@ -59,13 +63,21 @@ S = TypeVar("S", bound=Shard)
 A = TypeVar("A")
 
 
-class MachineHost(ABC, Generic[S]):
-    """See the module."""
+class TopicCreator(Protocol):
+    """Who makes topics."""
+
+    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse: ...
+
+
+class CoordinatorRuntime(ABC, Generic[S]):
+    """The machines of one kind."""
 
     plan: TopicPlan
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, context: BrokerContext, commits: Commits, controller: TopicCreator) -> None:
+        self.context = context
+        self.commits = commits
+        self._controller = controller
         self._shards: dict[int, S] = {}
         self._opening: dict[int, Partition] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
@@ -86,11 +98,11 @@ class MachineHost(ABC, Generic[S]):
 
     def partition_of(self, name: str) -> int:
         """The number of the partition that holds a name."""
-        topic = self._broker.image.topics.get(self.plan.name)
+        topic = self.context.image.topics.get(self.plan.name)
         if topic is not None:
             count = len(topic.partitions)
         else:
-            count = self._broker.values.integer(self.plan.partitions)
+            count = self.context.values.integer(self.plan.partitions)
         found = self._hashes.get(name)
         if found is None:
             if len(self._hashes) >= MOST_REMEMBERED:
@@ -126,24 +138,24 @@ class MachineHost(ABC, Generic[S]):
         from ottla.coordinator.shard import settled
 
         found = self.shards() if names is None else (self.shard(name) for name in names)
-        return settled(self._broker, [shard for shard in found if not isinstance(shard, ErrorCode)], answer, refused)
+        return settled(self.commits, [shard for shard in found if not isinstance(shard, ErrorCode)], answer, refused)
 
     # --- the topic ---
 
     @property
     def topic_exists(self) -> bool:
-        return self.plan.name in self._broker.image.topics
+        return self.plan.name in self.context.image.topics
 
     async def create_topic(self) -> None:
         """Try to make the topic unless it is there; everybody who asks meanwhile waits for the same creation."""
         if self.topic_exists:
             return
         if self._creating is None:
-            self._creating = self._broker.loop.create_task(self._create())
+            self._creating = self.context.loop.create_task(self._create())
         await asyncio.shield(self._creating)
 
     async def _create(self) -> None:
-        values = self._broker.values
+        values = self.context.values
         plan = self.plan
         replicas = values.integer(plan.replicas)
         if values.own_text(plan.replicas) is None:
@@ -159,9 +171,7 @@ class MachineHost(ABC, Generic[S]):
             configs=[CreatableTopicConfig(name, value) for name, value in configs.items()],
         )
         try:
-            answer = await self._broker.controller.create_topics(
-                CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_MS)
-            )
+            answer = await self._controller.create_topics(CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_MS))
             for result in answer.topics:
                 if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                     logger.warning("%s is not made yet: %s", plan.name, result.error_message)
@@ -176,13 +186,13 @@ class MachineHost(ABC, Generic[S]):
         But a cluster that is just starting knows only some of its brokers, and would keep for ever what it begins
         with: where brokers are voters too, so many are to come.
         """
-        values = self._broker.values
+        values = self.context.values
         voters = 0
         if "controller" in values.listing("process.roles"):
             voters = max(len(values.listing(name)) for name in QUORUM)
-        return max(len(self._broker.image.brokers), voters)
+        return max(len(self.context.image.brokers), voters)
 
-    # --- what the publisher tells ---
+    # --- what the replica manager tells ---
 
     def led(self, partition: Partition) -> None:
         """This broker leads a partition from now on."""
@@ -190,7 +200,7 @@ class MachineHost(ABC, Generic[S]):
             return
         if not self._opening:
             # In the next turn of the loop, so that a node is ready before it has looked at its machines.
-            self._broker.loop.call_soon(self._open)
+            self.context.loop.call_soon(self._open)
         self._opening[partition.index] = partition
 
     def unled(self, partition: Partition) -> None:
@@ -215,7 +225,7 @@ class MachineHost(ABC, Generic[S]):
             if log.end_offset == log.start_offset:
                 shard.begin()
             else:
-                self._loading[index] = self._broker.loop.create_task(self._load_and_begin(index, shard))
+                self._loading[index] = self.context.loop.create_task(self._load_and_begin(index, shard))
 
     async def _load_and_begin(self, index: int, shard: S) -> None:
         # All that is in the log: it is committed while this broker leads, or the shard goes; answers wait for that.

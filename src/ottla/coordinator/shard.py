@@ -10,18 +10,17 @@ commit goes with it.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.machines import Now, Token
+from ottla.base.ports import Clock
 from ottla.log.files import StorageFailure
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
-from ottla.replicas.commits import when_committed
+from ottla.replicas.commits import Commits
+from ottla.replicas.context import BrokerContext
 from ottla.replicas.partitions import Partition
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 logger = logging.getLogger("ottla.broker")
 
@@ -85,19 +84,21 @@ class Writer(NamedTuple):
     epoch: int
 
 
-class MachineShard(Generic[F, R]):
+class CoordinatorShard(Generic[F, R]):
     """See the module."""
 
     def __init__(
         self,
-        broker: "Broker",
+        context: BrokerContext,
+        commits: Commits,
         partition: Partition,
         machine: Machine,
         written: Callable[[F], tuple[bytes, bytes | None]],
         commit_seconds: float,
         compression: int = 0,
     ) -> None:
-        self._broker = broker
+        self._context = context
+        self._commits = commits
         self.partition = partition
         self.epoch = partition.leader_epoch
         self.loaded = False
@@ -116,7 +117,7 @@ class MachineShard(Generic[F, R]):
         return partition.leads and partition.leader_epoch == self.epoch and partition.log is not None
 
     def now(self) -> Now:
-        return read_clock(self._broker)
+        return read_clock(self._context.clock)
 
     def begin(self) -> None:
         """The log has been read: the machine can be asked."""
@@ -147,7 +148,7 @@ class MachineShard(Generic[F, R]):
 
     def settled(self, answer: A, refused: Callable[[ErrorCode], A]) -> "A | asyncio.Future[A]":
         """The answer to a question that changes nothing: it waits until whatever it tells of is committed."""
-        return settled(self._broker, (self,), answer, refused)
+        return settled(self._commits, (self,), answer, refused)
 
     def _store(self, facts: Sequence[F], writer: Writer | None = None) -> ErrorCode:
         """Append them as one batch and apply them."""
@@ -170,7 +171,7 @@ class MachineShard(Generic[F, R]):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not partition.enough_in_sync:
             return ErrorCode.NOT_ENOUGH_REPLICAS
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._context.clock.now_ms()
         written = self._written
         records = [Record(position, now_ms, *written(fact)) for position, fact in enumerate(facts)]
         if writer is None:
@@ -186,7 +187,7 @@ class MachineShard(Generic[F, R]):
         try:
             outcome = log.append_as_leader(memoryview(batch), self.epoch, now_ms, origin_client=False)
         except StorageFailure as failure:
-            self._broker.storage_failed(failure)
+            self._context.storage_failed(failure)
             return ErrorCode.KAFKA_STORAGE_ERROR
         if outcome.error != ErrorCode.NONE:
             logger.error("a change in %s was not stored: %s", partition, outcome.message)
@@ -199,7 +200,7 @@ class MachineShard(Generic[F, R]):
     def _when_safe(self, decision: Decided[F, R], refused: Callable[[ErrorCode], R]) -> "asyncio.Future[R] | None":
         """The answers wait until the facts, and those before them, are committed."""
         released = decision.released
-        place: asyncio.Future[R] | None = None if decision.reply is None else self._broker.loop.create_future()
+        place: asyncio.Future[R] | None = None if decision.reply is None else self._context.loop.create_future()
         if place is None and not released:
             return None
 
@@ -213,7 +214,7 @@ class MachineShard(Generic[F, R]):
                 assert decision.reply is not None
                 place.set_result(decision.reply if error == ErrorCode.NONE else refused(told))
 
-        when_safe(self._broker, [self.place()], safe, self.commit_seconds)
+        self._commits.when_safe([self.place()], safe, self.commit_seconds)
         return place
 
     def place(self) -> tuple[Partition, int]:
@@ -244,9 +245,9 @@ class MachineShard(Generic[F, R]):
                 return
             self._timer.cancel()
         self._timer_ms = deadline
-        delay_ms = deadline - int(self._broker.clock.monotonic() * 1000)
+        delay_ms = deadline - int(self._context.clock.monotonic() * 1000)
         # A millisecond later, as a timer may come a little early.
-        self._timer = self._broker.loop.call_later(max(delay_ms + 1, 0) / 1000, self._expire)
+        self._timer = self._context.loop.call_later(max(delay_ms + 1, 0) / 1000, self._expire)
 
     def _expire(self) -> None:
         self._timer = None
@@ -276,51 +277,6 @@ class MachineShard(Generic[F, R]):
         self._release(self._machine.given_up())
 
 
-def when_safe(
-    broker: "Broker", places: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None], seconds: float
-) -> None:
-    """Call `done` when the partitions are committed up to their offsets; at once, where they are.
-
-    Where a log flushes every message, also on the disk.
-    """
-    unflushed = [
-        partition
-        for partition, _ in places
-        if (log := partition.log) is not None and log.unflushed_messages >= log.settings.flush_messages
-    ]
-    if not unflushed:
-        when_committed(broker.loop, places, done, seconds)
-        return
-
-    def flushed(error: ErrorCode) -> None:
-        if error == ErrorCode.NONE:
-            when_committed(broker.loop, places, done, seconds)
-        else:
-            done(error)
-
-    broker.flusher.when_flushed(unflushed, flushed)
-
-
-def when_safe_to_go_on(
-    broker: "Broker", places: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None], seconds: float
-) -> None:
-    """Like `when_safe`, for those who append something then.
-
-    What moves a watermark is often the fetch of a follower that is just being looked at, which would not notice what is
-    appended meanwhile. So, where it is not safe at once, `done` has a turn of its own.
-    """
-    at_once = True
-
-    def safe(error: ErrorCode) -> None:
-        if at_once:
-            done(error)
-        else:
-            broker.loop.call_soon(done, error)
-
-    when_safe(broker, places, safe, seconds)
-    at_once = False
-
-
 class Holder(Protocol):
     """What an answer may tell of."""
 
@@ -329,7 +285,7 @@ class Holder(Protocol):
 
 
 def settled(
-    broker: "Broker", shards: Sequence[Holder], answer: A, refused: Callable[[ErrorCode], A]
+    commits: Commits, shards: Sequence[Holder], answer: A, refused: Callable[[ErrorCode], A]
 ) -> "A | asyncio.Future[A]":
     """The answer to a question about several shards: it waits until whatever it tells of is committed."""
     waiting = [
@@ -339,16 +295,15 @@ def settled(
     ]
     if not waiting:
         return answer
-    place: asyncio.Future[A] = broker.loop.create_future()
+    place: asyncio.Future[A] = commits.loop.create_future()
 
     def committed(error: ErrorCode) -> None:
         if not place.done():
             place.set_result(answer if error == ErrorCode.NONE else refused(_TOLD.get(error, error)))
 
-    when_committed(broker.loop, waiting, committed, max(shard.commit_seconds for shard in shards))
+    commits.when_committed(waiting, committed, max(shard.commit_seconds for shard in shards))
     return place
 
 
-def read_clock(broker: "Broker") -> Now:
-    clock = broker.clock
+def read_clock(clock: Clock) -> Now:
     return Now(int(clock.monotonic() * 1000), clock.now_ms())

@@ -1,14 +1,15 @@
 """Waiting until records are committed: until every replica that counts has them.
 
-Owns: the wait of one answer for several partitions, and its deadline. Never knows: what is answered. Invariants:
-`done` is called exactly once, unless the wait is forgotten; where nothing has to be waited for, at once and without a
-timer.
+Owns: the wait of one answer for several partitions, its deadline, and the flush before it where a log flushes every
+message. Never knows: what is answered. Invariants: `done` is called exactly once, unless the wait is forgotten; where
+nothing has to be waited for, at once and without a timer.
 """
 
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Sequence
 
 from ottla.base.errors import ErrorCode
+from ottla.replicas.flusher import Flusher
 from ottla.replicas.partitions import Partition
 
 Errors = dict[Partition, ErrorCode]
@@ -71,23 +72,71 @@ def missing(wanted: Sequence[tuple[Partition, int]]) -> list[tuple[Partition, in
     ]
 
 
-def when_committed(
-    loop: AbstractEventLoop,
-    wanted: Sequence[tuple[Partition, int]],
-    done: Callable[[ErrorCode], None],
-    seconds: float,
-) -> None:
-    """Call `done` when the watermark of each partition is at the offset that goes with it (that after the last record).
+class Commits:
+    """Waits of one broker."""
 
-    It hears NOT_LEADER_OR_FOLLOWER when the leadership went, NOT_ENOUGH_REPLICAS_AFTER_APPEND when too few replicas
-    were left in sync, REQUEST_TIMED_OUT at the deadline.
-    """
-    waiting = missing(wanted)
-    for partition, _ in waiting:
-        if partition.log is None or not partition.leads:
-            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    def __init__(self, loop: AbstractEventLoop, flusher: Flusher) -> None:
+        self.loop = loop
+        self._flusher = flusher
+
+    def when_committed(
+        self, wanted: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None], seconds: float
+    ) -> None:
+        """Call `done` when the watermark of each partition is at the offset that goes with it (that after the last
+        record).
+
+        It hears NOT_LEADER_OR_FOLLOWER when the leadership went, NOT_ENOUGH_REPLICAS_AFTER_APPEND when too few replicas
+        were left in sync, REQUEST_TIMED_OUT at the deadline.
+        """
+        waiting = missing(wanted)
+        for partition, _ in waiting:
+            if partition.log is None or not partition.leads:
+                done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return
+        if not waiting:
+            done(ErrorCode.NONE)
             return
-    if not waiting:
-        done(ErrorCode.NONE)
-        return
-    Commit(loop, waiting, lambda errors: done(next(iter(errors.values()), ErrorCode.NONE)), seconds)
+        Commit(self.loop, waiting, lambda errors: done(next(iter(errors.values()), ErrorCode.NONE)), seconds)
+
+    def when_safe(
+        self, wanted: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None], seconds: float
+    ) -> None:
+        """Call `done` when the partitions are committed up to their offsets; at once, where they are.
+
+        Where a log flushes every message, also on the disk.
+        """
+        unflushed = [
+            partition
+            for partition, _ in wanted
+            if (log := partition.log) is not None and log.unflushed_messages >= log.settings.flush_messages
+        ]
+        if not unflushed:
+            self.when_committed(wanted, done, seconds)
+            return
+
+        def flushed(error: ErrorCode) -> None:
+            if error == ErrorCode.NONE:
+                self.when_committed(wanted, done, seconds)
+            else:
+                done(error)
+
+        self._flusher.when_flushed(unflushed, flushed)
+
+    def when_safe_to_go_on(
+        self, wanted: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None], seconds: float
+    ) -> None:
+        """Like `when_safe`, for those who append something then.
+
+        What moves a watermark is often the fetch of a follower that is just being looked at, which would not notice
+        what is appended meanwhile. So, where it is not safe at once, `done` has a turn of its own.
+        """
+        at_once = True
+
+        def safe(error: ErrorCode) -> None:
+            if at_once:
+                done(error)
+            else:
+                self.loop.call_soon(done, error)
+
+        self.when_safe(wanted, safe, seconds)
+        at_once = False

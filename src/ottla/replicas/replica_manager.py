@@ -20,6 +20,7 @@ from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.image import NO_LEADER, ClusterImage, PartitionImage, ResourceType, TopicImage
 from ottla.metadata.news import replica_news
 from ottla.replicas import directory_assignments, fetcher, isr_changes, partitions
+from ottla.replicas.commits import Commits
 from ottla.replicas.context import BrokerContext
 from ottla.replicas.directory_assignments import DirectoryAssignments
 from ottla.replicas.fetcher import ReplicaFetchers
@@ -65,6 +66,7 @@ class ReplicaManager:
         self.partitions = PartitionTable()
         self.waiting = WaitingRoom(context.loop)
         self.flusher = Flusher(context.loop, context.threads, context.storage_failed)
+        self.commits = Commits(context.loop, self.flusher)
         self.isr_changes = IsrChanges(context, self.partitions, controller)
         self.assignments = DirectoryAssignments(context, controller)
         self.throttles = Throttles(context)

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.coordinator.transactions.marker_queue import RETRY_SECONDS, SLICE_SECONDS, Ending, Endings
+from ottla.coordinator.transactions.marker_queue import RETRY_SECONDS, SLICE_SECONDS, MarkerQueue, PendingMarkers
 from ottla.log.producers import EndMarker
 from ottla.log.settings import LogSettings
 from ottla.replicas.partitions import Partition
@@ -65,7 +65,7 @@ class Story:
         """Whether the disk fails, and takes the coordinator's own log with it."""
         self._log = Workbench(path, LogSettings()).load()
         self.clock = self.loop = self
-        self.endings = Endings(self, self, self.complete)
+        self.endings = MarkerQueue(self, self, self.complete)
 
     def now_ms(self) -> int:
         return int(self.seconds * 1000)
@@ -110,7 +110,7 @@ class Story:
         return self.stored
 
     def end(self, name: str, *indexes: int) -> None:
-        self.endings.add(Ending(name, MARKER, [at(index) for index in indexes]))
+        self.endings.add(PendingMarkers(name, MARKER, [at(index) for index in indexes]))
 
     def run(self, seconds: float = 0.0) -> int:
         """Let what is due happen; answers how much that was."""

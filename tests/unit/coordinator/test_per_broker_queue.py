@@ -8,7 +8,7 @@ from typing import Any
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.coordinator.transactions.remote_markers import RemoteMarkers
-from ottla.coordinator.transactions.verification import Errors, Questions
+from ottla.coordinator.transactions.verification import Errors, RemoteCoordinators
 from ottla.log.producers import EndMarker
 from ottla.transactions.decision import Producer
 from ottla.wire.links import LinkDown
@@ -118,13 +118,13 @@ def written(request: WriteTxnMarkersRequest, failed: dict[int, ErrorCode]) -> Wr
     )
 
 
-def ask(questions: Questions, name: str, broker_id: int = 2, adds: bool = True) -> asyncio.Future[Errors]:
+def ask(questions: RemoteCoordinators, name: str, broker_id: int = 2, adds: bool = True) -> asyncio.Future[Errors]:
     return questions.ask(broker_id, Producer(name, 7, 3), frozenset((at(0), at(1))), adds)
 
 
 async def test_questions_that_come_meanwhile_go_together() -> None:
     others = Others()
-    questions = Questions(others)
+    questions = RemoteCoordinators(others)
     first = ask(questions, "a", adds=False)
     host, request, place = await others.next()
     assert (host, request.transactions[0].verify_only) == ("two", True)
@@ -140,7 +140,7 @@ async def test_questions_that_come_meanwhile_go_together() -> None:
 
 async def test_two_questions_about_one_transaction_do_not_share_a_request() -> None:
     others = Others()
-    questions = Questions(others)
+    questions = RemoteCoordinators(others)
     answers = [ask(questions, name) for name in ("a", "b", "a")]
     for expected in (["a", "b"], ["a"]):
         _, request, place = await others.next()
@@ -151,7 +151,7 @@ async def test_two_questions_about_one_transaction_do_not_share_a_request() -> N
 
 async def test_brokers_do_not_wait_for_each_other() -> None:
     others = Others()
-    questions = Questions(others)
+    questions = RemoteCoordinators(others)
     slow, quick = ask(questions, "a", 2), ask(questions, "b", 3)
     await others.next()
     _, request, place = await others.next()
@@ -163,7 +163,7 @@ async def test_brokers_do_not_wait_for_each_other() -> None:
 
 async def test_without_an_answer_the_error_says_so() -> None:
     others = Others()
-    questions = Questions(others)
+    questions = RemoteCoordinators(others)
     unreachable = dict.fromkeys((at(0), at(1)), ErrorCode.NETWORK_EXCEPTION)
     assert await ask(questions, "a", broker_id=9) == unreachable
 
@@ -181,7 +181,7 @@ async def test_without_an_answer_the_error_says_so() -> None:
 
 async def test_an_error_of_the_whole_answer_is_that_of_every_partition() -> None:
     others = Others()
-    questions = Questions(others)
+    questions = RemoteCoordinators(others)
     waiting = ask(questions, "a")
     _, _, place = await others.next()
     place.set_result(AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
@@ -190,7 +190,7 @@ async def test_an_error_of_the_whole_answer_is_that_of_every_partition() -> None
 
 async def test_a_broker_that_moved_is_found_at_its_new_address() -> None:
     others = Others()
-    questions = Questions(others)
+    questions = RemoteCoordinators(others)
     for address in ("two", "elsewhere"):
         others.addresses[2] = (address, 9092)
         waiting = ask(questions, "a")

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.replicas.commits import when_committed
 from support.replicas import Replicas
 
 
@@ -20,7 +19,7 @@ def three() -> Iterator[Replicas]:
 def wait_for(three: Replicas, offset: int, seconds: float = 5.0) -> list[ErrorCode]:
     told: list[ErrorCode] = []
     three.brokers[1].loop.call_soon(
-        when_committed, three.brokers[1].loop, [(three.partition(1), offset)], told.append, seconds
+        three.brokers[1].replicas.commits.when_committed, [(three.partition(1), offset)], told.append, seconds
     )
     three.run(0.001)
     return told

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.coordinator.groups.host import OFFSETS_TOPIC
+from ottla.coordinator.groups.group_coordinator import OFFSETS_TOPIC
 from ottla.coordinator.transactions.shard import answered
 from ottla.net.dispatch import Context
 from ottla.transactions.decision import Outcome, Producer

@@ -47,7 +47,7 @@ def handle(
 
 
 def _answer(broker: "Broker", group_id: str) -> DescribedGroup:
-    if not is_offered(broker):
+    if not is_offered(broker.context):
         return DescribedGroup(ErrorCode.UNSUPPORTED_VERSION, group_id=group_id)
     if not group_id:
         return DescribedGroup(ErrorCode.INVALID_GROUP_ID, group_id=group_id)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def handle(
     broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context
 ) -> "Answer | Coroutine[None, None, Answer]":
-    if not is_offered(broker):
+    if not is_offered(broker.context):
         return refused(ErrorCode.UNSUPPORTED_VERSION)
     if not request.group_id:
         return refused(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")

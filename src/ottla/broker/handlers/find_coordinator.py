@@ -14,8 +14,8 @@ from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorReq
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.coordinator.groups.host import GroupHost
-    from ottla.coordinator.transactions.host import TransactionHost
+    from ottla.coordinator.groups.group_coordinator import GroupCoordinator
+    from ottla.coordinator.transactions.transaction_coordinator import TransactionCoordinator
 
 GROUP = 0
 TRANSACTION = 1
@@ -38,16 +38,19 @@ def handle(
     return _answer(broker, request, context)
 
 
-def _host(broker: "Broker", kind: int) -> "GroupHost | TransactionHost | None":
+def _host(broker: "Broker", kind: int) -> "GroupCoordinator | TransactionCoordinator | None":
     if kind == GROUP:
         return broker.groups
     return broker.transactions if kind == TRANSACTION else None
 
 
 async def _answer_with_topic(
-    host: "GroupHost | TransactionHost", broker: "Broker", request: FindCoordinatorRequest, context: Context
+    coordinator: "GroupCoordinator | TransactionCoordinator",
+    broker: "Broker",
+    request: FindCoordinatorRequest,
+    context: Context,
 ) -> FindCoordinatorResponse:
-    await host.create_topic()
+    await coordinator.create_topic()
     return _answer(broker, request, context)
 
 

@@ -376,7 +376,7 @@ def _wake_readers(broker: "Broker", grown: list[Partition]) -> None:
 def _admitted(broker: "Broker", request: ProduceRequest, version: int) -> "Admission | Postponed":
     from ottla.coordinator.transactions.admission import admit
 
-    return admit(broker, request, version)
+    return admit(broker.transactions, request, version)
 
 
 def _refusal(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.coordinator.groups.host import OFFSETS_TOPIC
+from ottla.coordinator.groups.group_coordinator import OFFSETS_TOPIC
 from ottla.coordinator.shard import Writer
 from ottla.coordinator.transactions.admission import VERIFICATION, is_open
 from ottla.coordinator.transactions.joining import Joining, join
@@ -102,7 +102,7 @@ def _join(
         return ErrorCode.NONE
     name = TopicPartition(OFFSETS_TOPIC, shard.partition.index)
     producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
-    errors = join(broker, Joining(producer, frozenset((name,)), adds))
+    errors = join(broker.transactions, Joining(producer, frozenset((name,)), adds))
     if isinstance(errors, dict):
         return _told(errors.get(name, ErrorCode.NONE), version)
     if adds:

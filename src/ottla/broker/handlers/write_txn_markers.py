@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.coordinator.shard import when_safe
 from ottla.coordinator.transactions.markers import write_marker
 from ottla.log.producers import EndMarker
 from ottla.net.dispatch import Context
@@ -36,7 +35,7 @@ def handle(
             _spoil(answer, error)
         waiting.set_result(answer)
 
-    when_safe(broker, places, safe, broker.values.integer("request.timeout.ms") / 1000)
+    broker.replicas.commits.when_safe(places, safe, broker.values.integer("request.timeout.ms") / 1000)
     return answer if waiting.done() else waiting
 
 
@@ -78,4 +77,4 @@ def _appended(broker: "Broker", name: TopicPartition, marker: EndMarker) -> Part
         known = isinstance(broker.partitions.find(*name), Partition)
         # As Kafka says it: no batch can be made of that.
         return ErrorCode.UNKNOWN_SERVER_ERROR if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return write_marker(broker, name, marker)
+    return write_marker(broker.transactions, name, marker)

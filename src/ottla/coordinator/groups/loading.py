@@ -2,16 +2,13 @@
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ottla.coordinator.loading import Latest, apply_all, read_back
 from ottla.groups.facts import Fact, GroupFact, OffsetFact
 from ottla.groups.machine import GroupMachine
 from ottla.groups.records import BadRecord, is_known, read
+from ottla.replicas.context import BrokerContext
 from ottla.replicas.partitions import Partition
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 logger = logging.getLogger("ottla.groups")
 
@@ -44,12 +41,12 @@ def _read(key: bytes, value: bytes | None) -> Fact | None:
         return None
 
 
-async def load(broker: "Broker", partition: Partition, machine: GroupMachine) -> bool:
+async def load(context: BrokerContext, partition: Partition, machine: GroupMachine) -> bool:
     """Apply to the machine what the log says; answers whether that worked."""
     replay = Replay()
-    if not await read_back(broker, partition, replay, broker.values.integer("offsets.load.buffer.size")):
+    if not await read_back(context, partition, replay, context.values.integer("offsets.load.buffer.size")):
         return False
-    await apply_all(machine.apply, await broker.run_blocking(replay.facts))
+    await apply_all(machine.apply, await context.run_blocking(replay.facts))
     for producer_id, fact in replay.pending():
         machine.offsets.pending.note(producer_id, fact)
     return partition.log is not None

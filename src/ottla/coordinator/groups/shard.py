@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.groups.cluster import ImageCluster
-from ottla.coordinator.shard import Decided, MachineShard, Writer, read_clock
+from ottla.coordinator.shard import CoordinatorShard, Decided, Writer, read_clock
 from ottla.groups.decision import Decision, Limits
 from ottla.groups.facts import Fact, OffsetFact
 from ottla.groups.machine import GroupMachine
@@ -17,21 +17,24 @@ from ottla.replicas.partitions import Partition
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+    from ottla.coordinator.groups.group_coordinator import GroupCoordinator
 
 logger = logging.getLogger("ottla.groups")
 
 Answer: TypeAlias = "Message | asyncio.Future[Message] | None"
 
 
-class GroupShard(MachineShard[Fact, Message]):
-    """See the module."""
+class GroupShard(CoordinatorShard[Fact, Message]):
+    """The groups of one partition."""
 
-    def __init__(self, broker: "Broker", partition: Partition, limits: Limits) -> None:
-        self.machine = GroupMachine(limits, broker.world.random, read_clock(broker), ImageCluster(broker))
-        compression = broker.values.integer("offsets.topic.compression.codec")
-        seconds = broker.values.integer("offsets.commit.timeout.ms") / 1000
-        super().__init__(broker, partition, self.machine, written, seconds, compression)
+    def __init__(self, coordinator: "GroupCoordinator", partition: Partition, limits: Limits) -> None:
+        context = coordinator.context
+        cluster = ImageCluster(context, coordinator.topic_patterns)
+        self.machine = GroupMachine(limits, context.world.random, read_clock(context.clock), cluster)
+        self._coordinator = coordinator
+        compression = context.values.integer("offsets.topic.compression.codec")
+        seconds = context.values.integer("offsets.commit.timeout.ms") / 1000
+        super().__init__(context, coordinator.commits, partition, self.machine, written, seconds, compression)
 
     def carry_out(
         self, decision: Decided[Fact, Message], refused: Callable[[ErrorCode], Message], writer: Writer | None = None
@@ -45,7 +48,7 @@ class GroupShard(MachineShard[Fact, Message]):
         answer = super().carry_out(decision, refused, writer)
         after = self.machine.groups.get(group_id)
         if after is not None and generation_of(after) > generation:
-            self._broker.groups.rebalances += 1
+            self._coordinator.rebalances += 1
             logger.info("%s", new_generation(decision, members, after))
         return answer
 

@@ -15,14 +15,14 @@ from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.coordinator.transactions.joining import Joining, join
 from ottla.records.header import HEADER_SIZE, TRANSACTIONAL
-from ottla.replicas.partitions import Partition
+from ottla.replicas.partitions import Partition, PartitionTable
 from ottla.transactions.decision import Producer
 from ottla.wire.produce import ProduceRequest
 
 if TYPE_CHECKING:
     from asyncio import Future
 
-    from ottla.broker.broker import Broker
+    from ottla.coordinator.transactions.transaction_coordinator import TransactionCoordinator
     from ottla.coordinator.transactions.verification import Errors
 
 VERIFICATION = "transaction.partition.verification.enable"
@@ -94,13 +94,13 @@ _OVERTAKEN = {
 }
 
 
-def admit(broker: "Broker", request: ProduceRequest, version: int) -> Admission | Postponed:
+def admit(coordinator: "TransactionCoordinator", request: ProduceRequest, version: int) -> Admission | Postponed:
     """Of a request with a transactional id."""
     assert request.transactional_id is not None
     client = Client(version >= ADDS_FROM, version >= ABORTABLE_FROM)
-    if not client.adds and not broker.values.boolean(VERIFICATION):
+    if not client.adds and not coordinator.context.values.boolean(VERIFICATION):
         return EVERYTHING
-    batches = _transactional(broker, request)
+    batches = _transactional(coordinator.partitions, request)
     if len({(batch.producer_id, batch.epoch) for batch in batches}) > 1:
         return Admission({batch.partition.name: SEVERAL_PRODUCERS for batch in batches})
     beginning = [batch for batch in batches if not is_open(batch.partition, batch.producer_id, batch.epoch)]
@@ -108,10 +108,10 @@ def admit(broker: "Broker", request: ProduceRequest, version: int) -> Admission 
         return EVERYTHING
     producer = Producer(request.transactional_id, beginning[0].producer_id, beginning[0].epoch)
     names = frozenset(batch.partition.name for batch in beginning)
-    errors = join(broker, Joining(producer, names, client.adds))
+    errors = join(coordinator, Joining(producer, names, client.adds))
     if isinstance(errors, dict):
         return Admission(_refused(beginning, errors, client))
-    guards = broker.transactions.guards
+    guards = coordinator.guards
     # Where every transaction has an epoch of its own, its end makes the log refuse what comes late; and the end that
     # comes while this waits is that of the transaction before.
     guarded = () if client.adds else beginning
@@ -131,14 +131,14 @@ def _refused(beginning: "list[Batch]", errors: "Errors", client: Client) -> dict
     return refused
 
 
-def _transactional(broker: "Broker", request: ProduceRequest) -> list[Batch]:
+def _transactional(partitions: PartitionTable, request: ProduceRequest) -> list[Batch]:
     """The transactional batches for partitions that are here."""
     batches = []
     for topic, parts in request.topics:
         for index, records in parts:
             if records is None or len(records) < HEADER_SIZE or not records[_FLAGS_AT] & TRANSACTIONAL:
                 continue
-            partition = broker.partitions.find(topic, index)
+            partition = partitions.find(topic, index)
             if isinstance(partition, Partition) and not partition.internal:
                 batches.append(Batch(partition, *_PRODUCER.unpack_from(records, _PRODUCER_AT)))
     return batches

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.coordinator.transactions.host import STATE_TOPIC
+from ottla.coordinator.transactions.transaction_coordinator import STATE_TOPIC
 from ottla.transactions.state import EPOCH_PER_TRANSACTION
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+    from ottla.coordinator.transactions.transaction_coordinator import TransactionCoordinator
     from ottla.coordinator.transactions.verification import Errors
     from ottla.transactions.decision import Outcome, Producer
 
@@ -32,23 +32,23 @@ class Joining(NamedTuple):
         return {} if error == ErrorCode.NONE else dict.fromkeys(self.names, error)
 
 
-def join(broker: "Broker", wanted: Joining) -> "Errors | Future[Errors]":
+def join(coordinator: "TransactionCoordinator", wanted: Joining) -> "Errors | Future[Errors]":
     """What the coordinator has against it, now or when it is known."""
-    first = _ask(broker, wanted)
+    first = _ask(coordinator, wanted)
     if not wanted.adds or (isinstance(first, dict) and not _is_too_early(first)):
         return first
-    return _Tries(broker, wanted).after(first)
+    return _Tries(coordinator, wanted).after(first)
 
 
-def _ask(broker: "Broker", wanted: Joining) -> "Errors | Future[Errors]":
+def _ask(coordinator: "TransactionCoordinator", wanted: Joining) -> "Errors | Future[Errors]":
     producer, names, adds = wanted
-    index = broker.transactions.partition_of(producer.transactional_id)
-    partition = broker.image.partition(STATE_TOPIC, index)
+    index = coordinator.partition_of(producer.transactional_id)
+    partition = coordinator.context.image.partition(STATE_TOPIC, index)
     if partition is None or partition.leader < 0:
         return wanted.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if partition.leader != broker.node_id:
-        return broker.transactions.questions.ask(partition.leader, producer, names, adds)
-    shard = broker.transactions.shard_at(index)
+    if partition.leader != coordinator.context.node_id:
+        return coordinator.remote_coordinators.ask(partition.leader, producer, names, adds)
+    shard = coordinator.shard_at(index)
     if isinstance(shard, ErrorCode):
         return wanted.refused(shard)
     if not adds:
@@ -58,7 +58,7 @@ def _ask(broker: "Broker", wanted: Joining) -> "Errors | Future[Errors]":
     answer = shard.add(producer, names, EPOCH_PER_TRANSACTION)
     if isinstance(answer, tuple):
         return wanted.refused(answer.error)
-    place: Future[Errors] = broker.loop.create_future()
+    place: Future[Errors] = coordinator.context.loop.create_future()
 
     def added(done: "Future[Outcome]") -> None:
         if not place.done():
@@ -76,12 +76,13 @@ def _is_too_early(errors: "Errors") -> bool:
 class _Tries:
     """Asking again, for a short while: it is quicker than to let the producer come back."""
 
-    def __init__(self, broker: "Broker", wanted: Joining) -> None:
-        self._broker = broker
+    def __init__(self, coordinator: "TransactionCoordinator", wanted: Joining) -> None:
+        self._coordinator = coordinator
+        context = coordinator.context
         self._wanted = wanted
-        self._pause = broker.values.integer(RETRY_MS) / 1000
-        self._until = broker.loop.time() + broker.values.integer(RETRIES_END_MS) / 1000
-        self._place: Future[Errors] = broker.loop.create_future()
+        self._pause = context.values.integer(RETRY_MS) / 1000
+        self._until = context.loop.time() + context.values.integer(RETRIES_END_MS) / 1000
+        self._place: Future[Errors] = coordinator.context.loop.create_future()
 
     def after(self, answer: "Errors | Future[Errors]") -> "Future[Errors]":
         if isinstance(answer, Future):
@@ -91,11 +92,11 @@ class _Tries:
         return self._place
 
     def _answered(self, errors: "Errors") -> None:
-        loop = self._broker.loop
+        loop = self._coordinator.context.loop
         if _is_too_early(errors) and loop.time() + self._pause <= self._until:
             loop.call_later(self._pause, self._again)
         elif not self._place.done():
             self._place.set_result(errors)
 
     def _again(self) -> None:
-        self.after(_ask(self._broker, self._wanted))
+        self.after(_ask(self._coordinator, self._wanted))

@@ -1,16 +1,13 @@
 """Reading a partition of `__transaction_state` back into a machine."""
 
 import logging
-from typing import TYPE_CHECKING
 
 from ottla.coordinator.loading import Latest, apply_all, read_back
+from ottla.replicas.context import BrokerContext
 from ottla.replicas.partitions import Partition
 from ottla.transactions.machine import TransactionMachine
 from ottla.transactions.records import BadRecord, is_known, read
 from ottla.transactions.state import TransactionFact
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 logger = logging.getLogger("ottla.transactions")
 
@@ -25,10 +22,11 @@ def _facts(latest: Latest) -> list[TransactionFact]:
     return facts
 
 
-async def load(broker: "Broker", partition: Partition, machine: TransactionMachine) -> bool:
+async def load(context: BrokerContext, partition: Partition, machine: TransactionMachine) -> bool:
     """Apply to the machine what the log says; answers whether that worked."""
     latest = Latest(is_known)
-    if not await read_back(broker, partition, latest, broker.values.integer("transaction.state.log.load.buffer.size")):
+    slice_bytes = context.values.integer("transaction.state.log.load.buffer.size")
+    if not await read_back(context, partition, latest, slice_bytes):
         return False
-    await apply_all(machine.apply, await broker.run_blocking(lambda: _facts(latest)))
+    await apply_all(machine.apply, await context.run_blocking(lambda: _facts(latest)))
     return partition.log is not None

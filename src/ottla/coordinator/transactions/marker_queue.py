@@ -78,7 +78,7 @@ class Markers(Protocol):
         ...
 
 
-class Ending:
+class PendingMarkers:
     """One transaction and the partitions that are still to be told."""
 
     __slots__ = ("elsewhere", "failed", "left", "marker", "name", "tries", "underway", "written")
@@ -96,19 +96,19 @@ class Ending:
         self.tries = 0
 
 
-class Endings:
-    """See the module."""
+class MarkerQueue:
+    """Of one shard."""
 
-    def __init__(self, broker: Surroundings, markers: Markers, complete: Callable[[str], bool]) -> None:
-        self._broker = broker
+    def __init__(self, context: Surroundings, markers: Markers, complete: Callable[[str], bool]) -> None:
+        self._context = context
         self._markers = markers
         self._complete = complete
-        self._queue: list[Ending] = []
+        self._queue: list[PendingMarkers] = []
         self._handle: asyncio.Handle | None = None
         self._retries: set[asyncio.TimerHandle] = set()
         self._stopped = False
 
-    def add(self, ending: Ending) -> None:
+    def add(self, ending: PendingMarkers) -> None:
         """Most ends are told on the spot, before their client can ask for more."""
         if self._stopped:
             return
@@ -118,7 +118,7 @@ class Endings:
 
     def _work(self) -> None:
         self._handle = None
-        clock = self._broker.clock
+        clock = self._context.clock
         until = clock.monotonic() + SLICE_SECONDS
         while self._queue and not self._stopped:
             ending = self._queue[0]
@@ -128,17 +128,17 @@ class Endings:
                     # The disk that did not take the marker also held the coordinator's own log.
                     return
                 if ending.left and clock.monotonic() >= until:
-                    self._handle = self._broker.loop.call_soon(self._work)
+                    self._handle = self._context.loop.call_soon(self._work)
                     return
             del self._queue[0]
             self._send(ending)
             if self._queue and clock.monotonic() >= until:
-                self._handle = self._broker.loop.call_soon(self._work)
+                self._handle = self._context.loop.call_soon(self._work)
                 return
 
-    def _tell(self, ending: Ending, name: TopicPartition) -> None:
+    def _tell(self, ending: PendingMarkers, name: TopicPartition) -> None:
         leader = self._markers.leader_of(name)
-        if leader == self._broker.node_id:
+        if leader == self._context.node_id:
             outcome = self._markers.write(name, ending.marker)
             if isinstance(outcome, Partition):
                 assert outcome.log is not None, name
@@ -152,7 +152,7 @@ class Endings:
         else:
             ending.elsewhere.setdefault(leader, []).append(name)
 
-    def _failed(self, ending: Ending, name: TopicPartition, error: ErrorCode) -> None:
+    def _failed(self, ending: PendingMarkers, name: TopicPartition, error: ErrorCode) -> None:
         gone = error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._markers.leader_of(name) is None
         if gone or error in _SETTLED:
             logger.info("%s needs no end of transaction %s: %s", name, ending.name, error.name)
@@ -161,7 +161,7 @@ class Endings:
             logger.warning("the end of transaction %s still waits for %s: %s", ending.name, name, error.name)
         ending.failed.append(name)
 
-    def _send(self, ending: Ending) -> None:
+    def _send(self, ending: PendingMarkers) -> None:
         """What is written here becomes safe; the other brokers are asked."""
         written, ending.written = ending.written, []
         elsewhere, ending.elsewhere = ending.elsewhere, {}
@@ -174,12 +174,12 @@ class Endings:
         else:
             self._answered(ending, {})
 
-    def _safe(self, ending: Ending, written: Sequence[tuple[Partition, int]], error: ErrorCode) -> None:
+    def _safe(self, ending: PendingMarkers, written: Sequence[tuple[Partition, int]], error: ErrorCode) -> None:
         # A marker that is there twice does no harm.
         failed = written if error != ErrorCode.NONE else ()
         self._answered(ending, {partition.name: error for partition, _ in failed})
 
-    def _answered(self, ending: Ending, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+    def _answered(self, ending: PendingMarkers, errors: Mapping[TopicPartition, ErrorCode]) -> None:
         if self._stopped:
             return
         for name, error in errors.items():
@@ -188,7 +188,7 @@ class Endings:
         if ending.underway == 0 and (ending.failed or not self._complete(ending.name)):
             self._again(ending)
 
-    def _again(self, ending: Ending) -> None:
+    def _again(self, ending: PendingMarkers) -> None:
         def retry() -> None:
             self._retries.discard(handle)
             ending.left, ending.failed = ending.failed, []
@@ -196,7 +196,7 @@ class Endings:
 
         pause = min(FIRST_RETRY_SECONDS * 2**ending.tries, RETRY_SECONDS)
         ending.tries += 1
-        handle = self._broker.loop.call_later(pause, retry)
+        handle = self._context.loop.call_later(pause, retry)
         self._retries.add(handle)
 
     def stop(self) -> None:

@@ -10,27 +10,29 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.coordinator.groups.host import OFFSETS_TOPIC
-from ottla.coordinator.shard import when_safe_to_go_on
+from ottla.coordinator.groups.group_coordinator import OFFSETS_TOPIC
 from ottla.log.files import StorageFailure
 from ottla.log.producers import EndMarker
 from ottla.replicas.partitions import Partition
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+    from ottla.coordinator.transactions.transaction_coordinator import TransactionCoordinator
 
-Told = Callable[[Mapping[TopicPartition, ErrorCode]], None]
+OnMarkersWritten = Callable[[Mapping[TopicPartition, ErrorCode]], None]
 
 
-def write_marker(broker: "Broker", name: TopicPartition, marker: EndMarker) -> Partition | ErrorCode:
+def write_marker(
+    coordinator: "TransactionCoordinator", name: TopicPartition, marker: EndMarker
+) -> Partition | ErrorCode:
     """Append it here; answers the partition, whose log may want to be replicated and flushed, or why that was not
     possible."""
-    partition = broker.partitions.find(name.topic, name.partition)
+    context = coordinator.context
+    partition = coordinator.partitions.find(name.topic, name.partition)
     if isinstance(partition, ErrorCode):
         # A topic whose logs are being made is not reachable yet.
-        known = broker.image.partition(name.topic, name.partition) is not None
+        known = context.image.partition(name.topic, name.partition) is not None
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    groups = broker.groups.shard_at(name.partition) if name.topic == OFFSETS_TOPIC else None
+    groups = coordinator.groups.shard_at(name.partition) if name.topic == OFFSETS_TOPIC else None
     if isinstance(groups, ErrorCode):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     log = partition.log
@@ -39,13 +41,13 @@ def write_marker(broker: "Broker", name: TopicPartition, marker: EndMarker) -> P
     if not partition.enough_in_sync:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     try:
-        outcome = log.append_control(marker, partition.leader_epoch, broker.clock.now_ms())
+        outcome = log.append_control(marker, partition.leader_epoch, context.clock.now_ms())
     except StorageFailure as failure:
-        broker.storage_failed(failure)
+        context.storage_failed(failure)
         return ErrorCode.KAFKA_STORAGE_ERROR
     if outcome.error != ErrorCode.NONE:
         return outcome.error
-    broker.transactions.guards.ended(name, marker.producer_id)
+    coordinator.guards.ended(name, marker.producer_id)
     if groups is not None:
         groups.end_transaction(marker.producer_id, marker.commit)
     partition.appended()
@@ -55,17 +57,17 @@ def write_marker(broker: "Broker", name: TopicPartition, marker: EndMarker) -> P
 class Markers:
     """The ways to partitions, for those who end transactions."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self.write = partial(write_marker, broker)
-        self.seconds = broker.values.integer("request.timeout.ms") / 1000
+    def __init__(self, coordinator: "TransactionCoordinator") -> None:
+        self._coordinator = coordinator
+        self.write = partial(write_marker, coordinator)
+        self.seconds = coordinator.context.values.integer("request.timeout.ms") / 1000
 
     def leader_of(self, name: TopicPartition) -> int | None:
-        found = self._broker.image.partition(*name)
+        found = self._coordinator.context.image.partition(*name)
         return None if found is None else found.leader
 
-    def send(self, broker_id: int, marker: EndMarker, names: Sequence[TopicPartition], done: Told) -> None:
-        self._broker.transactions.remote_markers.send(broker_id, marker, names, done)
+    def send(self, broker_id: int, marker: EndMarker, names: Sequence[TopicPartition], done: OnMarkersWritten) -> None:
+        self._coordinator.remote_markers.send(broker_id, marker, names, done)
 
     def when_safe(self, places: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None]) -> None:
-        when_safe_to_go_on(self._broker, places, done, self.seconds)
+        self._coordinator.commits.when_safe_to_go_on(places, done, self.seconds)

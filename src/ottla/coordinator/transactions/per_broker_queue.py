@@ -26,7 +26,7 @@ class Surroundings(Protocol):
     def address_of(self, broker_id: int) -> tuple[str, int] | None: ...
 
 
-class Peers(Generic[T]):
+class PerBrokerQueue(Generic[T]):
     """See the module. `send` puts things on a link and deals with the answer; `failed` hears of those that got none."""
 
     def __init__(

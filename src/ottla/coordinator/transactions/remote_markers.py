@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.coordinator.transactions.per_broker_queue import Peers, Surroundings
+from ottla.coordinator.transactions.per_broker_queue import PerBrokerQueue, Surroundings
 from ottla.log.producers import EndMarker
 from ottla.wire.links import Link
 from ottla.wire.messages.write_txn_markers import (
@@ -51,16 +51,16 @@ class RemoteMarkers:
     """See the module."""
 
     def __init__(self, broker: Surroundings) -> None:
-        self._peers: Peers[Order] = Peers(broker, _send, _failed, lambda orders: min(len(orders), MOST_TOGETHER))
+        self._queue: PerBrokerQueue[Order] = PerBrokerQueue(broker, _send, _failed, _together)
 
     def send(self, broker_id: int, marker: EndMarker, names: Sequence[TopicPartition], done: Told) -> None:
-        self._peers.add(broker_id, Order(marker, names, done))
+        self._queue.add(broker_id, Order(marker, names, done))
 
     def gone(self, broker_id: int) -> None:
-        self._peers.gone(broker_id)
+        self._queue.gone(broker_id)
 
     async def stop(self) -> None:
-        await self._peers.stop()
+        await self._queue.stop()
 
 
 async def _send(link: Link, orders: list[Order]) -> None:
@@ -82,3 +82,7 @@ async def _send(link: Link, orders: list[Order]) -> None:
 def _failed(orders: list[Order]) -> None:
     for order in orders:
         order.done(dict.fromkeys(order.names, ErrorCode.NETWORK_EXCEPTION))
+
+
+def _together(orders: list[Order]) -> int:
+    return min(len(orders), MOST_TOGETHER)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.coordinator.shard import Decided, MachineShard, Writer, read_clock, when_safe_to_go_on
-from ottla.coordinator.transactions.marker_queue import RETRY_SECONDS, Ending, Endings
+from ottla.coordinator.shard import CoordinatorShard, Decided, Writer, read_clock
+from ottla.coordinator.transactions.marker_queue import RETRY_SECONDS, MarkerQueue, PendingMarkers
 from ottla.coordinator.transactions.markers import Markers
 from ottla.log.producers import EndMarker
 from ottla.replicas.partitions import Partition
@@ -23,7 +23,7 @@ from ottla.transactions.records import written
 from ottla.transactions.state import State, Transaction, TransactionFact
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+    from ottla.coordinator.transactions.transaction_coordinator import TransactionCoordinator
 
 logger = logging.getLogger("ottla.transactions")
 
@@ -45,14 +45,17 @@ class Adding(NamedTuple):
             self.place.set_result(outcome)
 
 
-class TransactionShard(MachineShard[TransactionFact, Outcome]):
-    """See the module."""
+class TransactionShard(CoordinatorShard[TransactionFact, Outcome]):
+    """The transactional ids of one partition."""
 
-    def __init__(self, broker: "Broker", partition: Partition, limits: Limits) -> None:
-        self.machine = TransactionMachine(limits, lambda: broker.image.features.get(FEATURE, 0), read_clock(broker))
-        seconds = broker.values.integer("request.timeout.ms") / 1000
-        super().__init__(broker, partition, self.machine, written, seconds)
-        self._endings = Endings(broker, Markers(broker), self._complete)
+    def __init__(self, coordinator: "TransactionCoordinator", partition: Partition, limits: Limits) -> None:
+        context = coordinator.context
+        self.machine = TransactionMachine(
+            limits, lambda: context.image.features.get(FEATURE, 0), read_clock(context.clock)
+        )
+        seconds = context.values.integer("request.timeout.ms") / 1000
+        super().__init__(context, coordinator.commits, partition, self.machine, written, seconds)
+        self._markers = MarkerQueue(context, Markers(coordinator), self._complete)
         self._to_add: dict[str, list[Adding]] = {}
         """Who waits for the end of the transaction before."""
         self._why = ""
@@ -78,9 +81,9 @@ class TransactionShard(MachineShard[TransactionFact, Outcome]):
         decision = self.machine.decide_add(producer, names, version, self.now())
         if decision.reply is None or decision.reply.error != ErrorCode.CONCURRENT_TRANSACTIONS:
             return self.ask(decision)
-        adding = Adding(producer, names, version, self._broker.loop.create_future())
+        adding = Adding(producer, names, version, self._context.loop.create_future())
         self._to_add.setdefault(producer.transactional_id, []).append(adding)
-        self._broker.loop.call_later(self._broker.values.integer(RETRY_MS) / 1000, self._add_no_more, adding)
+        self._context.loop.call_later(self._context.values.integer(RETRY_MS) / 1000, self._add_no_more, adding)
         return adding.place
 
     def _add_no_more(self, adding: "Adding") -> None:
@@ -132,18 +135,18 @@ class TransactionShard(MachineShard[TransactionFact, Outcome]):
             transaction.state is State.PREPARE_COMMIT,
             transaction.marker_version,
         )
-        self._tell(Ending(transactional_id, marker, sorted(transaction.partitions)), self.place())
+        self._tell(PendingMarkers(transactional_id, marker, sorted(transaction.partitions)), self.place())
 
-    def _tell(self, ending: Ending, decided: tuple[Partition, int]) -> None:
+    def _tell(self, ending: PendingMarkers, decided: tuple[Partition, int]) -> None:
         def safe(error: ErrorCode) -> None:
             if error == ErrorCode.NONE:
-                self._endings.add(ending)
+                self._markers.add(ending)
             elif self.loaded and self.leads:
                 # It is in the log, and as long as this is its leader it will be committed.
-                self._broker.loop.call_later(RETRY_SECONDS, self._tell, ending, decided)
+                self._context.loop.call_later(RETRY_SECONDS, self._tell, ending, decided)
 
         if self.leads:
-            when_safe_to_go_on(self._broker, [decided], safe, self.commit_seconds)
+            self._commits.when_safe_to_go_on([decided], safe, self.commit_seconds)
 
     def _complete(self, transactional_id: str) -> bool:
         """Every partition has been told; answers whether that could be stored."""
@@ -155,7 +158,7 @@ class TransactionShard(MachineShard[TransactionFact, Outcome]):
         return True
 
     def stop(self) -> None:
-        self._endings.stop()
+        self._markers.stop()
         waiting, self._to_add = self._to_add, {}
         for additions in waiting.values():
             for adding in additions:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.coordinator.transactions.per_broker_queue import Peers, Surroundings
+from ottla.coordinator.transactions.per_broker_queue import PerBrokerQueue, Surroundings
 from ottla.transactions.decision import Producer
 from ottla.wire.links import Link
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -49,26 +49,26 @@ class Question(NamedTuple):
         )
 
 
-class Questions:
-    """See the module."""
+class RemoteCoordinators:
+    """Asked over one link each."""
 
     def __init__(self, broker: Surroundings) -> None:
         self._broker = broker
-        self._peers: Peers[Question] = Peers(broker, _send, _failed, _together)
+        self._queue: PerBrokerQueue[Question] = PerBrokerQueue(broker, _send, _failed, _together)
 
     def ask(
         self, broker_id: int, producer: Producer, names: Collection[TopicPartition], adds: bool
     ) -> "Future[Errors]":
         """Of the broker that coordinates the producer's transactional id."""
         place: Future[Errors] = self._broker.loop.create_future()
-        self._peers.add(broker_id, Question(producer, names, adds, place))
+        self._queue.add(broker_id, Question(producer, names, adds, place))
         return place
 
     def gone(self, broker_id: int) -> None:
-        self._peers.gone(broker_id)
+        self._queue.gone(broker_id)
 
     async def stop(self) -> None:
-        await self._peers.stop()
+        await self._queue.stop()
 
 
 def _together(questions: list[Question]) -> int:

@@ -4,20 +4,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.topic_patterns import TopicPatterns
-from ottla.coordinator.runtime import MachineHost, TopicPlan
+from ottla.coordinator.runtime import CoordinatorRuntime, TopicCreator, TopicPlan
+from ottla.replicas.commits import Commits
+from ottla.replicas.context import BrokerContext
 from ottla.replicas.partitions import Partition
 
 if TYPE_CHECKING:
     from ottla.base.settings.values import BrokerValues
-    from ottla.broker.broker import Broker
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.groups.decision import Limits
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
-class GroupHost(MachineHost["GroupShard"]):
-    """See the module."""
+class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
+    """Of one broker."""
 
     plan = TopicPlan(
         OFFSETS_TOPIC,
@@ -30,24 +31,24 @@ class GroupHost(MachineHost["GroupShard"]):
     rebalances = 0
     """Generations that began in groups coordinated here."""
 
-    def __init__(self, broker: "Broker") -> None:
-        super().__init__(broker)
-        self.topic_patterns = TopicPatterns(lambda: broker.image.topics)
+    def __init__(self, context: BrokerContext, commits: Commits, controller: TopicCreator) -> None:
+        super().__init__(context, commits, controller)
+        self.topic_patterns = TopicPatterns(lambda: context.image.topics)
 
     def _make(self, partition: Partition) -> "GroupShard":
         from ottla.coordinator.groups.shard import GroupShard
 
-        return GroupShard(self._broker, partition, limits(self._broker.values))
+        return GroupShard(self, partition, limits(self.context.values))
 
     async def _load(self, shard: "GroupShard") -> bool:
         from ottla.coordinator.groups.loading import load
 
-        return await load(self._broker, shard.partition, shard.machine)
+        return await load(self.context, shard.partition, shard.machine)
 
     def take_settings(self) -> None:
         """Settings were changed at run time."""
         for shard in self._shards.values():
-            shard.machine.limits = limits(self._broker.values)
+            shard.machine.limits = limits(self.context.values)
 
     def removed(self, topic: str) -> None:
         """A topic is gone, and with it the offsets that groups have in it."""

@@ -1,17 +1,20 @@
 """The transactions this broker coordinates: a shard for each partition of `__transaction_state` that it leads."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
-from ottla.coordinator.runtime import MachineHost, TopicPlan
+from ottla.coordinator.groups.group_coordinator import GroupCoordinator
+from ottla.coordinator.runtime import CoordinatorRuntime, TopicCreator, TopicPlan
 from ottla.coordinator.transactions.guards import Guards
-from ottla.replicas.partitions import Partition
+from ottla.replicas.commits import Commits
+from ottla.replicas.context import BrokerContext
+from ottla.replicas.partitions import Partition, PartitionTable
 
 if TYPE_CHECKING:
     from ottla.base.settings.values import BrokerValues
-    from ottla.broker.broker import Broker
     from ottla.coordinator.transactions.remote_markers import RemoteMarkers
     from ottla.coordinator.transactions.shard import TransactionShard
-    from ottla.coordinator.transactions.verification import Questions
+    from ottla.coordinator.transactions.verification import RemoteCoordinators
     from ottla.metadata.delta import ClusterDelta
     from ottla.metadata.image import ClusterImage
     from ottla.transactions.decision import Limits
@@ -19,8 +22,14 @@ if TYPE_CHECKING:
 STATE_TOPIC = "__transaction_state"
 
 
-class TransactionHost(MachineHost["TransactionShard"]):
-    """See the module."""
+class Controller(TopicCreator, Protocol):
+    """Who makes the topic, and tells which brokers went."""
+
+    def subscribe(self, subscriber: "Callable[[ClusterDelta, ClusterImage], None]") -> None: ...
+
+
+class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
+    """Of one broker."""
 
     plan = TopicPlan(
         STATE_TOPIC,
@@ -35,30 +44,40 @@ class TransactionHost(MachineHost["TransactionShard"]):
         in_sync="transaction.state.log.min.isr",
     )
 
-    def __init__(self, broker: "Broker") -> None:
-        super().__init__(broker)
+    def __init__(
+        self,
+        context: BrokerContext,
+        commits: Commits,
+        controller: Controller,
+        partitions: PartitionTable,
+        groups: GroupCoordinator,
+    ) -> None:
+        super().__init__(context, commits, controller)
+        self.partitions = partitions
+        self.groups = groups
+        """Their offsets may be part of a transaction."""
         self.guards = Guards()
-        self._questions: Questions | None = None
+        self._remote_coordinators: RemoteCoordinators | None = None
         self._remote_markers: RemoteMarkers | None = None
-        broker.controller.subscribe(self._published)
+        controller.subscribe(self._published)
 
     def _published(self, delta: "ClusterDelta", image: "ClusterImage") -> None:
         """Brokers that are fenced are not waited for: others lead their partitions."""
         for broker_id in delta.changed_brokers:
             broker = image.brokers.get(broker_id)
             if broker is None or broker.fenced:
-                for peers in (self._questions, self._remote_markers):
+                for peers in (self._remote_coordinators, self._remote_markers):
                     if peers is not None:
                         peers.gone(broker_id)
 
     @property
-    def questions(self) -> "Questions":
+    def remote_coordinators(self) -> "RemoteCoordinators":
         """To coordinators on other brokers."""
-        if self._questions is None:
-            from ottla.coordinator.transactions.verification import Questions
+        if self._remote_coordinators is None:
+            from ottla.coordinator.transactions.verification import RemoteCoordinators
 
-            self._questions = Questions(self._broker.context)
-        return self._questions
+            self._remote_coordinators = RemoteCoordinators(self.context)
+        return self._remote_coordinators
 
     @property
     def remote_markers(self) -> "RemoteMarkers":
@@ -66,25 +85,25 @@ class TransactionHost(MachineHost["TransactionShard"]):
         if self._remote_markers is None:
             from ottla.coordinator.transactions.remote_markers import RemoteMarkers
 
-            self._remote_markers = RemoteMarkers(self._broker.context)
+            self._remote_markers = RemoteMarkers(self.context)
         return self._remote_markers
 
     async def stop(self) -> None:
         await super().stop()
-        if self._questions is not None:
-            await self._questions.stop()
+        if self._remote_coordinators is not None:
+            await self._remote_coordinators.stop()
         if self._remote_markers is not None:
             await self._remote_markers.stop()
 
     def _make(self, partition: Partition) -> "TransactionShard":
         from ottla.coordinator.transactions.shard import TransactionShard
 
-        return TransactionShard(self._broker, partition, limits(self._broker.values))
+        return TransactionShard(self, partition, limits(self.context.values))
 
     async def _load(self, shard: "TransactionShard") -> bool:
         from ottla.coordinator.transactions.loading import load
 
-        return await load(self._broker, shard.partition, shard.machine)
+        return await load(self.context, shard.partition, shard.machine)
 
 
 def limits(values: "BrokerValues") -> "Limits":

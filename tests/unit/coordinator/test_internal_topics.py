@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
-from ottla.coordinator.groups.host import OFFSETS_TOPIC, GroupHost
+from ottla.coordinator.groups.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.coordinator.runtime import java_hash
-from ottla.coordinator.transactions.host import TransactionHost
+from ottla.coordinator.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.metadata.image import ClusterImage
+from ottla.replicas.partitions import PartitionTable
 from ottla.wire.links import LinkDown
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
@@ -38,6 +39,9 @@ from support.clusters import cluster, with_topics
 )
 def test_group_ids_are_hashed_as_java_does(text: str, number: int) -> None:
     assert java_hash(text) == number
+
+
+NO_COMMITS: Any = None
 
 
 class Creating:
@@ -67,9 +71,13 @@ def surroundings(
     return SimpleNamespace(values=values, image=image, controller=controller, loop=asyncio.get_running_loop())
 
 
+def groups(broker: Any) -> GroupCoordinator:
+    return GroupCoordinator(broker, NO_COMMITS, broker.controller)
+
+
 async def replicas(brokers: int, settings: Mapping[str, str] | None = None) -> int:
     broker = surroundings(cluster(brokers), settings)
-    await GroupHost(cast(Any, broker)).create_topic()
+    await groups(broker).create_topic()
     (topic,) = broker.controller.asked
     assert isinstance(topic, CreatableTopic)
     return topic.replication_factor
@@ -98,14 +106,14 @@ async def test_a_cluster_that_is_just_starting_waits_for_the_brokers_that_are_vo
 
 async def test_no_more_replicas_are_needed_than_there_are() -> None:
     broker = surroundings(cluster(1))
-    await TransactionHost(cast(Any, broker)).create_topic()
+    await TransactionCoordinator(broker, NO_COMMITS, broker.controller, PartitionTable(), groups(broker)).create_topic()
     (topic,) = broker.controller.asked
     assert {config.name: config.value for config in topic.configs}["min.insync.replicas"] == "1"
 
 
 async def test_everybody_who_asks_meanwhile_waits_for_one_creation() -> None:
     broker = surroundings(cluster(1))
-    host = GroupHost(cast(Any, broker))
+    host = groups(broker)
     await asyncio.gather(host.create_topic(), host.create_topic())
     assert len(broker.controller.asked) == 1
     await host.create_topic()
@@ -114,14 +122,14 @@ async def test_everybody_who_asks_meanwhile_waits_for_one_creation() -> None:
 
 async def test_what_exists_is_not_made() -> None:
     broker = surroundings(with_topics(OFFSETS_TOPIC))
-    await GroupHost(cast(Any, broker)).create_topic()
+    await groups(broker).create_topic()
     assert broker.controller.asked == []
 
 
 @pytest.mark.parametrize("error", [None, ErrorCode.INVALID_REPLICATION_FACTOR])
 async def test_a_topic_that_cannot_be_made_now_is_asked_for_again(error: ErrorCode | None) -> None:
     broker = surroundings(cluster(1), error=error)
-    host = GroupHost(cast(Any, broker))
+    host = groups(broker)
     for _ in range(2):
         await host.create_topic()
     assert len(broker.controller.asked) == 2
