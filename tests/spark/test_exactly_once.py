@@ -94,7 +94,7 @@ def test_a_driver_killed_after_the_decision_has_its_batch_finished(
     query = run("sink-after")
     messages = query.tasks(0, [["a"], ["b"]])
     with monkeypatch.context() as patch:
-        patch.setattr(sink, "_end", killed_instead)
+        patch.setattr(sink, "_commit", killed_instead)
         with pytest.raises(Killed):
             query.commit(0, messages)
     again = query.tasks(0, [["b"], ["a"]])  # another order: what was decided counts

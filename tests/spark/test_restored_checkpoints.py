@@ -17,9 +17,10 @@ from pyspark.errors import StreamingQueryException
 import ottla.blocking
 from ottla.admin import NewTopic
 from ottla.base.vocabulary import TopicPartition
-from ottla.client.errors import DeadlineExceeded
+from ottla.client.errors import BrokerError, DeadlineExceeded
 from ottla.spark import sink, transactions, writing
 from ottla.spark.errors import BadOption, CheckpointMismatch
+from ottla.spark.evidence import Landed, is_committed
 from ottla.spark.fingerprints import Fingerprint, Tally, combined
 from ottla.spark.journal import Decision, Fence, Journal, Part, Superseded
 from ottla.spark.pipelines.workers import patiently
@@ -217,7 +218,7 @@ def test_what_is_decided_is_not_aborted_when_the_commit_fails(
     query = run("decided-unanswered")
     messages = query.tasks(0, [["a"], ["b"], ["c"]])
     with monkeypatch.context() as patch:
-        patch.setattr(sink, "_end", unanswered)
+        patch.setattr(sink, "_commit", unanswered)
         with pytest.raises(DeadlineExceeded):
             query.commit(0, messages)
     query.abort(0, messages)  # as Spark does then
@@ -231,7 +232,7 @@ def test_what_is_decided_is_finished_under_another_name_too(
     query = run("decided-before")
     messages = query.tasks(0, [["a"], ["b"]])
     with monkeypatch.context() as patch:
-        patch.setattr(sink, "_end", unanswered)
+        patch.setattr(sink, "_commit", unanswered)
         with pytest.raises(DeadlineExceeded):
             query.commit(0, messages)
     elsewhere = run("decided-elsewhere", checkpointLocation="/checkpoints/decided-before")
@@ -299,6 +300,71 @@ def test_a_batch_is_known_to_be_committed_after_somebody_took_one_of_its_ids(bro
     assert_committed(broker, "decided-taken", ["a", "b"])
 
 
+def unconcluded(query: Run, monkeypatch: pytest.MonkeyPatch) -> list[Written]:
+    """A batch whose driver is killed when its transactions are committed, and before that is noted."""
+    messages = query.tasks(0, [["a"], ["b"]])
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "conclude", unanswered)
+        query.commit(0, messages)
+    return messages
+
+
+def test_what_was_committed_is_known_from_the_log_when_its_coordinator_has_forgotten(
+    broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a driver that was replaced aborts what it takes for leftovers of its own, a moment too late."""
+    query = run("decided-overtaken")
+    for message in unconcluded(query, monkeypatch):
+        lose(query, message)
+    again = query.tasks(0, [["a"], ["b"]])
+    assert [message.rows for message in again] == [0, 0]
+    query.commit(0, again)
+    assert_committed(broker, "decided-overtaken", ["a", "b"])
+
+
+def test_what_the_log_no_longer_has_is_not_proven_and_is_written_again(
+    broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = run("decided-deleted")
+    for message in unconcluded(query, monkeypatch):
+        lose(query, message)
+    with ottla.blocking.Admin(bootstrap_servers=f"{broker.host}:{broker.port}") as admin:
+        admin.delete_records({TopicPartition("decided-deleted", number): -1 for number in range(2)})
+    query.batch(0, [["a"], ["b"]])
+    assert_committed(broker, "decided-deleted", ["a", "b"])
+
+
+def test_what_others_have_open_does_not_hide_what_was_committed(
+    broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = run("decided-hidden")
+    with ottla.blocking.Producer(bootstrap_servers=f"{broker.host}:{broker.port}", transactional_id="other") as other:
+        other.init_transactions()
+        other.begin_transaction()
+        for number in range(2):
+            other.send("decided-hidden", b"other", partition=number)
+        other.flush()
+        for message in unconcluded(query, monkeypatch):
+            lose(query, message)
+        query.batch(0, [["a"], ["b"]])
+        other.abort_transaction()
+    assert_committed(broker, "decided-hidden", ["a", "b"])
+
+
+def test_nothing_is_said_of_a_transaction_that_has_no_end(broker: Broker, run: Begin) -> None:
+    query = run("decided-open")
+    (message,) = query.tasks(0, [["a"]])
+    assert message.identity is not None
+    assert message.landed is not None
+    session = sink._session(query.options)
+    with pytest.raises(BrokerError, match="has not ended yet"):
+        session.run(is_committed(session.cluster, message.identity, message.landed, session.time() + 2.0))
+    query.commit(0, [message])
+    assert session.run(is_committed(session.cluster, message.identity, message.landed, session.deadline()))
+    for other in (message.identity._replace(producer_epoch=17), message.identity._replace(producer_id=12345)):
+        assert not session.run(is_committed(session.cluster, other, message.landed, session.deadline()))
+
+
 def test_a_decision_of_fifty_thousand_tasks_fits_into_a_record(broker: Broker, run: Begin) -> None:
     query = run("decided-large")
     session = sink._session(query.options)
@@ -309,6 +375,7 @@ def test_a_decision_of_fifty_thousand_tasks_fits_into_a_record(broker: Broker, r
         number: Part(
             Identity(f"ottla-spark-{query.options.sink_id}-7-{number}-0", 4_000_000 + number * 3, 17, True),
             Fingerprint(1000 + number % 977, content.randrange(2**32)),
+            Landed("orders-of-the-shop", number % 12, 4_000_000_000 + number * 1000 + content.randrange(977)),
         )
         for number in range(50_000)
     }

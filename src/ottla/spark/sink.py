@@ -20,8 +20,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from ottla.client.errors import ClientError
 from ottla.client.settings import PRODUCER
-from ottla.spark import transactions
+from ottla.spark import evidence, transactions
 from ottla.spark.errors import BadRows, CheckpointMismatch, in_one_sentence
+from ottla.spark.evidence import Landed
 from ottla.spark.fingerprints import UNKNOWN, Fingerprint, Tally, combined, planned_ranges
 from ottla.spark.formats.encoding import Encoder, encode_values, encoder_of
 from ottla.spark.journal import Decision, Fence, Journal, Part
@@ -66,11 +67,18 @@ class Written(WriterCommitMessage):
         self.swept = recovered.swept
         self.ranges = recovered.ranges.get(task.batch, "")
         self.identity: Identity | None = None
+        self.landed: Landed | None = None
+        """Where some of its rows lie."""
         self.fingerprint = Fingerprint()
         """Of its rows, written or dropped."""
         self.dropped = False
         """Its rows are in the topic already."""
         self.before: Before | None = None
+
+    @property
+    def part(self) -> Part:
+        """What it gave to the batch."""
+        return Part(self.identity, self.fingerprint, self.landed)
 
 
 class Counted(WriterCommitMessage):
@@ -128,7 +136,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     @in_one_sentence
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Counted:
-        return Counted(write_rows(_session(self._options), self._options, iterator, None))
+        return Counted(write_rows(_session(self._options), self._options, iterator, None).rows)
 
 
 class PlainStreamWriter(DataSourceStreamArrowWriter):
@@ -139,7 +147,7 @@ class PlainStreamWriter(DataSourceStreamArrowWriter):
 
     @in_one_sentence
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Counted:
-        return Counted(write_rows(_session(self._options), self._options, iterator, None))
+        return Counted(write_rows(_session(self._options), self._options, iterator, None).rows)
 
 
 class ExactStreamWriter(DataSourceStreamArrowWriter):
@@ -185,11 +193,12 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
         session = _session(self._options)
         identity = session.run(self._begin(session, task, recovered.fence))
         try:
-            message.rows = write_rows(session, self._options, _chain(first, iterator), identity, tally)
+            writer = write_rows(session, self._options, _chain(first, iterator), identity, tally)
         except BaseException:
             with suppress(ClientError):  # the next one under this id does it otherwise
                 session.run(transactions.end(session.cluster, identity, False, session.deadline()))
             raise
+        message.rows, message.landed = writer.rows, writer.landed
         message.identity, message.fingerprint = identity, tally.fingerprint
         return message
 
@@ -242,8 +251,8 @@ async def _recover(session: Session, options: SinkOptions) -> Recovered:
     decision, others = await journal.last(fence)
     lost: frozenset[int] = frozenset()
     if decision is not None and not decision.ended:
-        endings = await _end(session, decision.identities.values(), committed=True)
-        told = zip(decision.identities, endings, strict=True)
+        endings = await _commit(session, decision.open.values())
+        told = zip(decision.open, endings, strict=True)
         lost = frozenset(task for task, ending in told if ending is Ending.LOST)
     swept = decision is not None and decision.swept and decision.fence == (fence.producer_id, fence.generation - 1)
     if not swept:
@@ -262,12 +271,12 @@ async def _decide(session: Session, options: SinkOptions, written: list[Written]
             if not options.named:
                 _refuse_other_name(other, options, written[0].task)
             if not other.ended:  # nobody else finishes it: the query is called otherwise from now on
-                await _end(session, other.identities.values(), committed=True)
+                await _commit(session, other.open.values())
     decision = Decision(
         query,
         batch,
         (fence.producer_id, fence.generation),
-        {each.task.number: Part(each.identity, each.fingerprint) for each in written if each.identity or each.dropped},
+        {each.task.number: each.part for each in written if each.identity or each.dropped},
         len(written),
         combined(each.fingerprint for each in written),
         written[0].ranges,
@@ -275,12 +284,12 @@ async def _decide(session: Session, options: SinkOptions, written: list[Written]
         options.place,
     )
     await journal.decide(fence, decision)
-    identities = [each.identity for each in written if each.identity is not None]
+    decided = frozenset(each.identity.transactional_id for each in written if each.identity is not None)
     # beside these, attempts may have left something open whose executors died, or that ran beside the chosen ones, or
     # tasks of the run before that were told to stop and began once more
     endings, swept = await asyncio.gather(
-        _end(session, identities, committed=True),
-        _sweep(session, options, frozenset(each.transactional_id for each in identities)),
+        _commit(session, decision.open.values()),
+        _sweep(session, options, decided),
     )
     if Ending.LOST in endings:
         raise TransactionLost(
@@ -295,12 +304,25 @@ async def _abort(session: Session, options: SinkOptions, written: list[Written])
     """Spark gives a batch up, also when its commit failed half-way: what is decided by then stays."""
     journal = Journal(session, options.decision_topic, options.sink_id)
     if await journal.withdraw(written[0].fence):
-        await _end(session, [each.identity for each in written if each.identity is not None], committed=False)
+        identities = [each.identity for each in written if each.identity is not None]
+        ends = [transactions.end(session.cluster, each, False, session.deadline()) for each in identities]
+        await asyncio.gather(*ends)
 
 
-async def _end(session: Session, identities: Iterable[Identity], *, committed: bool) -> list[Ending]:
-    ends = [transactions.end(session.cluster, each, committed, session.deadline()) for each in identities]
-    return list(await asyncio.gather(*ends))
+async def _commit(session: Session, parts: Iterable[Part]) -> list[Ending]:
+    """End what was decided."""
+    return list(await asyncio.gather(*(_commit_part(session, part) for part in parts)))
+
+
+async def _commit_part(session: Session, part: Part) -> Ending:
+    """Whoever took the id over did so before the end or after it: the coordinator forgets which, and the log knows."""
+    assert part.identity is not None, "what was committed before is not ended again"
+    cluster = session.cluster
+    ending = await transactions.end(cluster, part.identity, True, session.deadline())
+    if ending is Ending.DONE or part.landed is None:
+        return ending
+    committed = await evidence.is_committed(cluster, part.identity, part.landed, session.deadline())
+    return Ending.DONE if committed else Ending.LOST
 
 
 async def _sweep(session: Session, options: SinkOptions, decided: frozenset[str] = frozenset()) -> bool:
@@ -408,8 +430,8 @@ def write_rows(
     batches: Iterator[pa.RecordBatch],
     identity: Identity | None,
     tally: Tally | None = None,
-) -> int:
-    """Send all rows and wait until they are acknowledged; how many there were."""
+) -> RowWriter:
+    """Send all rows and wait until they are acknowledged; who did it knows how many there were."""
     writer = RowWriter(session, identity)
     try:
         _hand_over([writer] if tally is None else [writer, tally], options, batches)
@@ -417,7 +439,7 @@ def write_rows(
     except BaseException:
         writer.give_up()
         raise
-    return writer.rows
+    return writer
 
 
 def _hand_over(takers: Sequence[Taker], options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> None:

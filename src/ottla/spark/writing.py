@@ -22,6 +22,7 @@ from ottla.records.column_batches import Encoded, Format, Placement, Producer, e
 from ottla.records.compression import Compression
 from ottla.records.header import next_sequence
 from ottla.spark import transactions
+from ottla.spark.evidence import Landed
 from ottla.spark.session import Session
 from ottla.spark.transactions import LAST_WITH_EXPLICIT_PARTITIONS, Identity
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -51,6 +52,8 @@ class RowWriter:
     def __init__(self, session: Session, identity: Identity | None) -> None:
         settings = session.settings
         self.rows = 0
+        self.landed: Landed | None = None
+        """Where the first batch lies that was acknowledged."""
         self._session = session
         self._identity = identity
         compression = Compression[settings.text("compression.type").upper()]
@@ -213,5 +216,7 @@ class RowWriter:
                 partition = TopicPartition(topic.name or names.get(topic.topic_id, ""), part.index)
                 code = known_code(part.error_code)
                 there = code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+                if self.landed is None and code == ErrorCode.NONE:
+                    self.landed = Landed(*partition, part.base_offset)
                 outcome[partition] = None if there else BrokerError(code, f"partition {partition}", part.error_message)
         return outcome
