@@ -10,13 +10,13 @@ from collections.abc import Callable
 import pytest
 
 from ottla.raft import effects
-from ottla.raft.elections import Elections
-from ottla.raft.following import Following
-from ottla.raft.leading import Leading
+from ottla.raft.candidate import Elections
+from ottla.raft.core import Role
+from ottla.raft.follower import Following
+from ottla.raft.leader import Leading
 from ottla.raft.log_view import Diverging
 from ottla.raft.machine import Raft
 from ottla.raft.messages import Vote, Voted
-from ottla.raft.state import Role
 from support.quorums import QuorumWorld, SimNode
 
 SEEDS = 700

@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.raft import effects as kinds
+from ottla.raft.core import Identity, Role, Timing
 from ottla.raft.effects import Effect
 from ottla.raft.log_view import Entry, LogPosition
 from ottla.raft.machine import Raft
 from ottla.raft.messages import AddVoter, Answer, Answered, Fetched, FetchedSnapshot, RemoveVoter, Request, Voted
-from ottla.raft.state import Identity, Role, Timing
 from ottla.raft.voters import NO_DIRECTORY, ReplicaKey, VoterSet
 from ottla.records.control import Control, Endpoint, KraftVersion, Voter, Voters
 from support.raft_disks import ReplicaDisk

@@ -4,6 +4,7 @@ from typing import TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.raft import effects
+from ottla.raft.core import NOTICE, Identity, Role, Timing
 from ottla.raft.effects import Effect
 from ottla.raft.log_view import Entry, LogPosition, LogView
 from ottla.raft.machine import Raft
@@ -17,7 +18,6 @@ from ottla.raft.messages import (
     Vote,
     Voted,
 )
-from ottla.raft.state import NOTICE, Identity, Role, Timing
 from ottla.raft.voters import Election, ReplicaKey, VoterSet
 from ottla.records.control import Endpoint, Voter
 

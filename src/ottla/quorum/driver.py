@@ -29,11 +29,11 @@ from ottla.quorum.ports import (
 from ottla.quorum.snapshots import Content
 from ottla.quorum.state_file import QuorumState, write_quorum_state
 from ottla.raft import effects as effect_kinds
+from ottla.raft.core import Identity, Timing
 from ottla.raft.effects import Effect
 from ottla.raft.log_view import LogPosition, LogView
 from ottla.raft.machine import Raft
 from ottla.raft.messages import Answer, EndEpoch, Fetch, Fetched, FetchedSnapshot, FetchSnapshot
-from ottla.raft.state import Identity, Timing
 from ottla.raft.translation import read_answer, write_answer, write_request
 from ottla.raft.voters import NO_DIRECTORY, Election, ReplicaKey, VoterSet
 from ottla.records.control import Endpoint

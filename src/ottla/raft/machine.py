@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
-from ottla.raft.leading import CHECK_FACTOR, Leading
+from ottla.raft.core import NOTICE, Identity, Role, Timing
+from ottla.raft.leader import CHECK_FACTOR, Leading
 from ottla.raft.log_view import LogView
 from ottla.raft.messages import (
     AddVoter,
@@ -28,7 +29,6 @@ from ottla.raft.messages import (
     Voted,
 )
 from ottla.raft.progress import Seen
-from ottla.raft.state import NOTICE, Identity, Role, Timing
 from ottla.raft.voters import Election, ReplicaKey, VoterSet
 from ottla.records.control import Voters
 

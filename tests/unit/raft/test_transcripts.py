@@ -14,6 +14,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.raft import effects
+from ottla.raft.core import Identity, Role, Timing
 from ottla.raft.effects import Effect
 from ottla.raft.log_view import Diverging, Entry, LogPosition
 from ottla.raft.machine import Raft
@@ -24,7 +25,6 @@ from ottla.raft.messages import (
     RemoveVoter,
     Request,
 )
-from ottla.raft.state import Identity, Role, Timing
 from ottla.raft.voters import NO_DIRECTORY, ReplicaKey, VoterSet
 from ottla.records.control import Control, ElectionVoter, Endpoint, KraftVersion, Voter, Voters
 from support.raft_disks import ReplicaDisk

@@ -7,9 +7,9 @@ before a majority has said, in a pre-vote that changes nothing, that it would vo
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
+from ottla.raft.core import NEVER, NOTICE, Identity, Role, State, Timing
 from ottla.raft.log_view import LogView
 from ottla.raft.messages import Vote, Voted
-from ottla.raft.state import NEVER, NOTICE, Identity, Role, State, Timing
 from ottla.raft.voters import NO_DIRECTORY, Election
 
 

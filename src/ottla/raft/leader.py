@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
+from ottla.raft.core import NEVER, NOTICE, Identity, Role, Timing
 from ottla.raft.effects import BeginLeading, ReplyPortion, StopLeading, Sync, WriteControls
-from ottla.raft.following import Following
+from ottla.raft.follower import Following
 from ottla.raft.log_view import Diverging, Entry, LogPosition, LogView
 from ottla.raft.messages import (
     Answered,
@@ -23,7 +24,6 @@ from ottla.raft.messages import (
     FetchSnapshot,
 )
 from ottla.raft.progress import Replicas
-from ottla.raft.state import NEVER, NOTICE, Identity, Role, Timing
 from ottla.raft.voters import Election, ReplicaKey
 from ottla.records.control import Control, KraftVersion, LeaderChange, Voters
 

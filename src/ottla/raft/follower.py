@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
+from ottla.raft.candidate import Elections
+from ottla.raft.core import NEVER, NOTICE, Identity, Role, Timing
 from ottla.raft.effects import InstallSnapshot, KeepPortion, Sync, Truncate, WriteEntries
-from ottla.raft.elections import Elections
 from ottla.raft.log_view import Diverging, LogPosition, LogView
 from ottla.raft.messages import (
     AddVoter,
@@ -25,7 +26,6 @@ from ottla.raft.messages import (
     Request,
     UpdateVoter,
 )
-from ottla.raft.state import NEVER, NOTICE, Identity, Role, Timing
 from ottla.raft.voters import Election, ReplicaKey
 from ottla.records.control import Control, Endpoint, Voter
 
