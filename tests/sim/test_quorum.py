@@ -10,13 +10,13 @@ from collections.abc import Callable
 import pytest
 
 from ottla.raft import effects
-from ottla.raft.candidate import Elections
-from ottla.raft.core import Role
-from ottla.raft.follower import Following
-from ottla.raft.leader import Leading
+from ottla.raft.core import Core
+from ottla.raft.follower import FollowerRole
+from ottla.raft.granting import VoteGranting
+from ottla.raft.leader import LeaderRole
 from ottla.raft.log_view import Diverging
-from ottla.raft.machine import Raft
-from ottla.raft.messages import Vote, Voted
+from ottla.raft.messages import Vote
+from ottla.raft.roles import Role
 from support.quorums import QuorumWorld, SimNode
 
 SEEDS = 700
@@ -114,54 +114,51 @@ def test_the_stories_have_everything_in_them() -> None:
 
 def forget_votes(patch: pytest.MonkeyPatch) -> None:
     """The vote is said before it is saved."""
-    judged: Callable[[Elections, Vote, float], Voted] = Elections._judge
 
-    def hasty(raft: Elections, token: object, request: Vote, now: float) -> None:
-        saved: list[effects.Effect] = []
-        before = len(raft._effects)
-        answer = judged(raft, request, now)
-        saved = raft._effects[before:]
-        del raft._effects[before:]
-        raft._reply(token, answer)
-        raft._effects += saved
+    def hasty(granting: VoteGranting, token: object, request: Vote, now: float) -> None:
+        core = granting._core
+        before = core.take()
+        answer = granting.judge(request, now)
+        saved = core.take()
+        for effect in [*before, effects.Reply(token, answer), *saved]:
+            core.emit(effect)
 
-    patch.setattr(Elections, "_receive_vote", hasty)
+    patch.setattr(VoteGranting, "receive", hasty)
 
 
 def count_older_epochs(patch: pytest.MonkeyPatch) -> None:
-    """What a majority holds is taken for agreed, whichever epoch wrote it."""
+    """What a majority holds is taken for committed, whichever epoch wrote it."""
+    commit = LeaderRole._commit
 
-    def agree(raft: Raft, now: float) -> None:
-        held = raft._replicas.held_by_majority(raft.voters, raft._stored_offset)
-        if raft._advance(held):
-            if not raft._begun and held > raft._epoch_start:
-                raft._begun = True
-                raft._emit(effects.BeginLeading(raft.epoch))
-            raft._change_agreed(now)
-            raft._serve_parked(now)
+    def count(leader: LeaderRole, now: float) -> None:
+        commit(leader, now)
+        core = leader._core
+        held = leader._replicas.held_by_majority(core.voters, leader._stored_offset)
+        if core.role is Role.LEADER and core.advance(held):
+            leader._serve_parked(now)
 
-    patch.setattr(Leading, "_agree", agree)
+    patch.setattr(LeaderRole, "_commit", count)
 
 
 def keep_diverging_tails(patch: pytest.MonkeyPatch) -> None:
     """A follower goes on behind what its leader does not have."""
 
-    def keep(raft: Following, diverging: Diverging) -> None:
+    def keep(follower: FollowerRole, diverging: Diverging) -> None:
         pass
 
-    patch.setattr(Following, "_cut_back", keep)
+    patch.setattr(FollowerRole, "_truncate", keep)
     patch.setattr("ottla.raft.log_view.LogView.compare", lambda log, offset, epoch: None)
 
 
 def count_unsynced(patch: pytest.MonkeyPatch) -> None:
     """A follower says that it holds what it has not synced."""
-    emit = Following._emit
+    emit = Core.emit
 
-    def careless(raft: Following, effect: effects.Effect) -> None:
+    def careless(core: Core, effect: effects.Effect) -> None:
         if not isinstance(effect, effects.Sync):
-            emit(raft, effect)
+            emit(core, effect)
 
-    patch.setattr(Following, "_emit", careless)
+    patch.setattr(Core, "emit", careless)
 
 
 def vote_for_older_logs(patch: pytest.MonkeyPatch) -> None:
@@ -171,14 +168,15 @@ def vote_for_older_logs(patch: pytest.MonkeyPatch) -> None:
 
 def count_a_tail_unconfirmed(patch: pytest.MonkeyPatch) -> None:
     """A follower takes the high watermark for its own log before the two are known to agree."""
-    cut = Following._cut_back
+    truncate = FollowerRole._truncate
 
-    def count(raft: Following, diverging: Diverging) -> None:
-        if raft.role is Role.FOLLOWER:
-            raft._advance(min(diverging.end_offset + 1, raft.log.end_offset))
-        cut(raft, diverging)
+    def count(follower: FollowerRole, diverging: Diverging) -> None:
+        core = follower._core
+        if core.role is Role.FOLLOWER:
+            core.advance(min(diverging.end_offset + 1, core.log.end_offset))
+        truncate(follower, diverging)
 
-    patch.setattr(Following, "_cut_back", count)
+    patch.setattr(FollowerRole, "_truncate", count)
 
 
 def count_what_was_found(patch: pytest.MonkeyPatch) -> None:

@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.raft import effects as kinds
-from ottla.raft.core import Identity, Role, Timing
+from ottla.raft.core import ReplicaIdentity, Timing
 from ottla.raft.effects import Effect
 from ottla.raft.log_view import Entry, LogPosition
 from ottla.raft.machine import Raft
 from ottla.raft.messages import AddVoter, Answer, Answered, Fetched, FetchedSnapshot, RemoveVoter, Request, Voted
+from ottla.raft.roles import Role
 from ottla.raft.voters import NO_DIRECTORY, ReplicaKey, VoterSet
 from ottla.records.control import Control, Endpoint, KraftVersion, Voter, Voters
 from support.raft_disks import ReplicaDisk
@@ -92,7 +93,7 @@ class SimNode:
         snapshot = self.disk.snapshot
         controls = world.snapshots[snapshot].controls if snapshot is not None else ()
         view = self.disk.view(world.first_voters, 1 if world.universe.dynamic else 0, controls)
-        identity = Identity("sim", self.key, self.can_vote, (_endpoint(self.key.node_id),), world.bootstrap)
+        identity = ReplicaIdentity("sim", self.key, self.can_vote, (_endpoint(self.key.node_id),), world.bootstrap)
         self.raft = Raft(identity, TIMING, view, self.disk.election, SeededRandom(world.random))
         self.applied = snapshot.offset if snapshot is not None else 0
         self.generation += 1

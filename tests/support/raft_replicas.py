@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.raft import effects
-from ottla.raft.core import NOTICE, Identity, Role, Timing
+from ottla.raft.core import NOTICE, ReplicaIdentity, Timing
 from ottla.raft.effects import Effect
 from ottla.raft.log_view import Entry, LogPosition, LogView
 from ottla.raft.machine import Raft
@@ -18,6 +18,7 @@ from ottla.raft.messages import (
     Vote,
     Voted,
 )
+from ottla.raft.roles import Role
 from ottla.raft.voters import Election, ReplicaKey, VoterSet
 from ottla.records.control import Endpoint, Voter
 
@@ -62,10 +63,11 @@ class Replica:
         can_vote: bool = True,
         entries: tuple[Entry, ...] = (),
         election: Election | None = None,
+        address: Endpoint | None = None,
     ) -> None:
         view = LogView(VoterSet.of(voter(each, dynamic=dynamic) for each in range(voters)), int(dynamic))
         view.append(entries)
-        identity = Identity("cluster", key(node_id), can_vote, (endpoint(node_id),))
+        identity = ReplicaIdentity("cluster", key(node_id), can_vote, (address or endpoint(node_id),))
         self.raft = Raft(identity, TIMING, view, election or Election(), HalfRandom())
         self.now = 100.0
         self.raft.start(self.now)
@@ -118,7 +120,7 @@ class Replica:
         return self.sends(Fetch)[0]
 
     def lead(self) -> "Replica":
-        """Have it lead three voters, with its first record agreed on."""
+        """Have it lead three voters, with its first record committed."""
         self.wait(NOTICE)
         for pre_vote in (True, False):
             for send in self.sends(Vote):

@@ -5,7 +5,7 @@ Owns: the answer to DescribeQuorum. Never knows: how it came to be so.
 
 from ottla.base.errors import ErrorCode
 from ottla.raft.machine import Raft
-from ottla.raft.progress import Seen
+from ottla.raft.progress import ReplicaDescription
 from ottla.raft.translation import TOPIC
 from ottla.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -43,7 +43,7 @@ def describe_quorum(request: DescribeQuorumRequest, raft: Raft, now: float, now_
         )
         return DescribeQuorumResponse(topics=[ResponseTopicData(TOPIC, [part])])
 
-    def state(seen: Seen) -> ReplicaState:
+    def state(seen: ReplicaDescription) -> ReplicaState:
         return ReplicaState(
             seen.key.node_id,
             seen.key.directory_id,

@@ -29,7 +29,7 @@ from ottla.quorum.ports import (
 from ottla.quorum.snapshots import Content
 from ottla.quorum.state_file import QuorumState, write_quorum_state
 from ottla.raft import effects as effect_kinds
-from ottla.raft.core import Identity, Timing
+from ottla.raft.core import ReplicaIdentity, Timing
 from ottla.raft.effects import Effect
 from ottla.raft.log_view import LogPosition, LogView
 from ottla.raft.machine import Raft
@@ -134,7 +134,7 @@ class QuorumHost:
             endpoints = own.endpoints
         self._generation += 1
         self._raft = Raft(
-            Identity(
+            ReplicaIdentity(
                 identity.cluster_id,
                 ReplicaKey(identity.node_id, identity.directory_id),
                 identity.can_vote,
@@ -157,7 +157,7 @@ class QuorumHost:
 
     @property
     def _is_alone(self) -> bool:
-        return self.raft.is_voter and self.raft.voters.only(self.raft.key)
+        return self.raft.is_sole_voter
 
     def _begin(self) -> None:
         self._inline = self._is_alone

@@ -28,7 +28,7 @@ class WriteControls(NamedTuple):
 
 
 class Truncate(NamedTuple):
-    """Cut the log back."""
+    """The log ends here: what lies behind goes."""
 
     offset: int
 
@@ -56,7 +56,7 @@ class InstallSnapshot(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """Everything before this offset is agreed on."""
+    """Everything before this offset is committed."""
 
     high_watermark: int
 
@@ -94,7 +94,7 @@ class LeaderKnown(NamedTuple):
 
 
 class BeginLeading(NamedTuple):
-    """This replica leads and everything before its epoch is agreed on."""
+    """This replica leads and everything before its epoch is committed."""
 
     epoch: int
 

@@ -1,20 +1,19 @@
 """Following: pulling the leader's log, or a snapshot of it, and finding the leader in the first place.
 
-Owns: the one fetch that is under way, what is done with its answer, and the answers to BeginEpoch and EndEpoch.
-Never knows: bytes of records. Invariants: the log is cut back only where the leader says that the two part, and never
-below the high watermark; the next fetch, which says that all before is stored, leaves after the sync.
+Owns: the one fetch that is under way, what is done with its answer, whether the leader is well, and the answers to
+BeginQuorumEpoch and EndQuorumEpoch. Never knows: bytes of records.
+Invariants: the log is truncated only where the leader says that the two part, and never below the high watermark; the
+next fetch, which says that all before is stored, leaves after the sync.
 """
 
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
-from ottla.base.ports import Random
-from ottla.raft.candidate import Elections
-from ottla.raft.core import NEVER, NOTICE, Identity, Role, Timing
+from ottla.raft.core import NEVER, NOTICE, Core
 from ottla.raft.effects import InstallSnapshot, KeepPortion, Sync, Truncate, WriteEntries
-from ottla.raft.log_view import Diverging, LogPosition, LogView
+from ottla.raft.log_view import Diverging, LogPosition
+from ottla.raft.membership import Membership
 from ottla.raft.messages import (
-    AddVoter,
     Answered,
     BeginEpoch,
     EndEpoch,
@@ -22,12 +21,10 @@ from ottla.raft.messages import (
     Fetched,
     FetchedSnapshot,
     FetchSnapshot,
-    RemoveVoter,
     Request,
-    UpdateVoter,
 )
-from ottla.raft.voters import Election, ReplicaKey
-from ottla.records.control import Control, Endpoint, Voter
+from ottla.raft.roles import Role, RoleChanges
+from ottla.records.control import Control, Endpoint
 
 
 class _Pull(NamedTuple):
@@ -37,67 +34,109 @@ class _Pull(NamedTuple):
     position: int
 
 
-class Following(Elections):
-    """See the module."""
+class FollowerRole:
+    """Follows the leader that the core names; where it names none, asks around for one."""
 
-    def __init__(self, identity: Identity, timing: Timing, log: LogView, election: Election, random: Random) -> None:
-        super().__init__(identity, timing, log, election, random)
+    def __init__(self, core: Core, changes: RoleChanges) -> None:
+        self._core = core
+        self._changes = changes
+        self.membership = Membership(core)
+        self.installing = False
+        """A whole snapshot is taking the log's place: until that is done, nothing is pulled and no vote asked for."""
         self._fetching: int | None = None
         self._fetch_at = NEVER
         self._pull: _Pull | None = None
-        self._installing = False
-        """A whole snapshot is taking the log's place: until that is done, nothing is pulled and no vote asked for."""
         self._turn = 0
-        self._membership_at = 0.0
-        self._settling: int | None = None
+        self._suspected = False
+        """The leader is said to be gone, by its machine or by itself."""
+        self._heard_at = -NEVER
+        """When it last answered a fetch in this epoch."""
+
+    # --- the leader --------------------------------------------------------------------------------------------------
+
+    def begin(self, now: float) -> None:
+        """Another leader is known."""
+        self._heard_at = -NEVER
+        self._expect_leader(now)
+        self._fetch_anew(now)
+
+    def go_on(self, now: float, pause: float) -> None:
+        """With the leader there was before this replica asked for votes."""
+        if self._suspected:
+            self._core.election_at = now + pause
+        else:
+            self._expect_leader(now)
+        self._fetch_anew(now)
+
+    def hears_leader(self, now: float) -> bool:
+        """Whether there is no reason to want another one."""
+        return now - self._heard_at < self._core.timing.fetch_timeout and not self._suspected
+
+    def _expect_leader(self, now: float) -> None:
+        """The leader is well; it has this long to answer again."""
+        core = self._core
+        self._suspected = False
+        core.election_at = now + core.timing.fetch_timeout + core.draw(NOTICE)
+
+    def _suspect_leader(self, now: float, pause: float) -> None:
+        self._suspected = True
+        self._core.election_at = min(self._core.election_at, now + pause)
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
-    def _begin_fetching(self, now: float) -> None:
-        """From the present leader, and nobody else: an answer still to come from another is for nothing."""
+    def stop_fetching(self) -> None:
+        """An answer still to come is for nothing."""
         self._fetching = None
         self._pull = None
         self._fetch_at = NEVER
-        if self.role is Role.FOLLOWER:
+
+    def _fetch_anew(self, now: float) -> None:
+        """From the present leader, and nobody else."""
+        self.stop_fetching()
+        self._fetch(now)
+
+    def discover(self, now: float) -> None:
+        """Ask around for a leader from now on; a sole voter has nobody to ask."""
+        self.stop_fetching()
+        if not self._core.voters.only(self._core.key):
+            self._fetch_at = now
+
+    def deadline(self) -> float:
+        return self._fetch_at if self._core.role in (Role.FOLLOWER, Role.UNATTACHED) else NEVER
+
+    def tick(self, now: float) -> None:
+        if now >= self.deadline():
             self._fetch(now)
-
-    def _discover_at(self, when: float) -> None:
-        self._fetching = None
-        self._pull = None
-        self._fetch_at = when if not self.voters.only(self.key) else NEVER
-
-    def _fetch_deadline(self) -> float:
-        return self._fetch_at if self.role in (Role.FOLLOWER, Role.UNATTACHED) else NEVER
 
     def _fetch(self, now: float) -> None:
         """Send the next fetch; one at a time."""
-        if self._fetching is not None or self._installing:
+        if self._fetching is not None or self.installing:
             return
+        core, identity = self._core, self._core.identity
         self._fetch_at = NEVER
-        node_id, address = self.leader_id, self.leader_endpoint
-        if self.role is not Role.FOLLOWER:
+        node_id, address = core.leader_id, core.leader_endpoint
+        if core.role is not Role.FOLLOWER:
             node_id, address = self._somebody()
         if address is None:
-            self._fetch_at = now + self.timing.retry_backoff
+            self._fetch_at = now + core.timing.retry_backoff
             return
         request: Request
         if self._pull is not None:
-            request = FetchSnapshot(
-                self.identity.cluster_id, self.key, self.epoch, self._pull.snapshot, self._pull.position
-            )
+            request = FetchSnapshot(identity.cluster_id, core.key, core.epoch, self._pull.snapshot, self._pull.position)
         else:
-            wait = self.timing.fetch_wait if self.role is Role.FOLLOWER else 0.0
-            request = Fetch(self.identity.cluster_id, self.key, self.epoch, self.log.end, self.high_watermark, wait)
-        self._fetching = self._send(node_id, address, request)
+            wait = core.timing.fetch_wait if core.role is Role.FOLLOWER else 0.0
+            request = Fetch(identity.cluster_id, core.key, core.epoch, core.log.end, core.high_watermark, wait)
+        self._fetching = core.send(node_id, address, request)
 
     def _somebody(self) -> tuple[int, Endpoint | None]:
         """The next one to ask for the leader."""
+        core = self._core
         known = [
             (voter.voter_id, voter.endpoints[0])
-            for voter in self.voters.voters
-            if voter.voter_id != self.key.node_id and voter.endpoints
+            for voter in core.voters.voters
+            if voter.voter_id != core.key.node_id and voter.endpoints
         ]
-        known += [(-1, address) for address in self.identity.bootstrap if all(address[1:] != at[1:] for _, at in known)]
+        known += [(-1, address) for address in core.identity.bootstrap if all(address[1:] != at[1:] for _, at in known)]
         if not known:
             return -1, None
         self._turn += 1
@@ -105,52 +144,57 @@ class Following(Elections):
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def _fetch_answered(self, number: int, request: Fetch, answer: Fetched, now: float) -> None:
-        if self._learn(answer.believed, now) or number != self._fetching:
+    def fetch_answered(self, number: int, request: Fetch, answer: Fetched, now: float) -> None:
+        core = self._core
+        if self._changes.learn(answer.believed, now) or number != self._fetching:
             return
         self._fetching = None
-        if answer.error != ErrorCode.NONE or self.role is not Role.FOLLOWER or request.epoch != self.epoch:
+        if answer.error != ErrorCode.NONE or core.role is not Role.FOLLOWER or request.epoch != core.epoch:
             self._fetch_at = now + self._pace()
-            if answer.error == ErrorCode.NOT_LEADER_OR_FOLLOWER and self.role is Role.FOLLOWER:
+            if answer.error == ErrorCode.NOT_LEADER_OR_FOLLOWER and core.role is Role.FOLLOWER:
                 # The leader itself says so: it has resigned, or begun anew and forgotten.
-                self._suspect_leader(now, self._drawn(NOTICE))
+                self._suspect_leader(now, core.draw(NOTICE))
             return
         self._heard_at = now
-        self._failures = 0
+        core.failed_elections = 0
         self._expect_leader(now)
         if answer.diverging is not None:
-            self._cut_back(answer.diverging)
+            self._truncate(answer.diverging)
         elif answer.snapshot is not None:
             self._pull = _Pull(answer.snapshot, 0)
         else:
             if answer.entries:
-                self.log.append(answer.entries)
-                self._emit(WriteEntries(answer.entries))
+                core.log.append(answer.entries)
+                core.emit(WriteEntries(answer.entries))
             # Only here the two logs are known to agree up to the end of ours.
-            self._advance(min(answer.high_watermark, self.log.end_offset))
-        if answer.entries and self.identity.can_vote:
+            core.advance(min(answer.high_watermark, core.log.end_offset))
+        if answer.entries and core.identity.can_vote:
             # The next fetch says that they are stored; a replica that never votes is not counted on.
-            self._emit(Sync())
-        self._mind_membership(now)
+            core.emit(Sync())
+        self.membership.mind(now)
         self._fetch(now)
 
     def _pace(self) -> float:
-        return self.timing.retry_backoff if self.role is Role.FOLLOWER else NOTICE / 3
+        """How long to wait before the next fetch, when one brought nothing."""
+        return self._core.timing.retry_backoff if self._core.role is Role.FOLLOWER else NOTICE / 3
 
-    def _cut_back(self, diverging: Diverging) -> None:
-        own = self.log.end_of_epoch(diverging.epoch)
+    def _truncate(self, diverging: Diverging) -> None:
+        """The tail goes that the leader does not have."""
+        core = self._core
+        own = core.log.end_of_epoch(diverging.epoch)
         offset = min(own.end_offset, diverging.end_offset) if own.epoch == diverging.epoch else own.end_offset
-        assert offset >= self.high_watermark, (offset, self.high_watermark)
-        if offset < self.log.end_offset:
-            self.log.truncate(offset)
-            self._emit(Truncate(offset))
+        assert offset >= core.high_watermark, (offset, core.high_watermark)
+        if offset < core.log.end_offset:
+            core.log.truncate(offset)
+            core.emit(Truncate(offset))
 
-    def _portion_answered(self, number: int, request: FetchSnapshot, answer: FetchedSnapshot, now: float) -> None:
-        if self._learn(answer.believed, now) or number != self._fetching:
+    def portion_answered(self, number: int, request: FetchSnapshot, answer: FetchedSnapshot, now: float) -> None:
+        core = self._core
+        if self._changes.learn(answer.believed, now) or number != self._fetching:
             return
         self._fetching = None
         pull = self._pull
-        if pull is None or self.role is not Role.FOLLOWER or request.epoch != self.epoch:
+        if pull is None or core.role is not Role.FOLLOWER or request.epoch != core.epoch:
             self._fetch_at = now + self._pace()
             return
         size = len(answer.data) if isinstance(answer.data, bytes | bytearray | memoryview) else 0
@@ -161,106 +205,81 @@ class Following(Elections):
             return
         self._heard_at = now
         self._expect_leader(now)
-        self._emit(KeepPortion(answer))
+        core.emit(KeepPortion(answer))
         position = answer.position + size
         if position < answer.size:
             self._pull = pull._replace(position=position)
             self._fetch(now)
         else:
             self._pull = None
-            self._installing = True
-            self._emit(InstallSnapshot(pull.snapshot))
+            self.installing = True
+            core.emit(InstallSnapshot(pull.snapshot))
 
     def installed(self, snapshot: LogPosition, controls: tuple[Control, ...], now: float) -> None:
         """The snapshot has taken the log's place; these are the control records in it."""
-        self.log.restart_behind(snapshot, controls)
-        if snapshot.offset > self.high_watermark:
+        core = self._core
+        core.log.restart_behind(snapshot, controls)
+        if snapshot.offset > core.high_watermark:
             # Not a `Commit`: who hears of decisions was given the snapshot itself.
-            self.high_watermark = snapshot.offset
-        self._installing = False
-        if self.role is Role.FOLLOWER:
+            core.high_watermark = snapshot.offset
+        self.installing = False
+        if core.role is Role.FOLLOWER:
             self._fetch(now)
 
     def install_failed(self, now: float) -> None:
         """The snapshot was damaged on its way, or could not be stored; begin again."""
-        self._installing = False
+        self.installing = False
         self._fetch_at = now + NOTICE
 
-    def _fetch_unanswered(self, number: int, refused: bool, now: float) -> None:
+    def fetch_unanswered(self, number: int, refused: bool, now: float) -> None:
+        core = self._core
         if number != self._fetching:
             return
         self._fetching = None
         self._fetch_at = now + self._pace()
-        if refused and self.role is Role.FOLLOWER and not self._suspected:
+        if refused and core.role is Role.FOLLOWER and not self._suspected:
             # Its machine says that the process is gone: no reason to wait for the time-out.
-            self._suspect_leader(now, self._drawn(NOTICE))
+            self._suspect_leader(now, core.draw(NOTICE))
 
     # --- being told --------------------------------------------------------------------------------------------------
 
-    def _receive_begin(self, token: object, request: BeginEpoch, now: float) -> None:
-        self._reply(token, self._begin(request, now))
+    def receive_begin_epoch(self, token: object, request: BeginEpoch, now: float) -> None:
+        self._core.reply(token, self._judge_begin(request, now))
 
-    def _begin(self, request: BeginEpoch, now: float) -> Answered:
-        if self._wrong_cluster(request.cluster_id):
-            return Answered(ErrorCode.INCONSISTENT_CLUSTER_ID, self.believed)
-        if request.epoch < self.epoch:
-            return Answered(ErrorCode.FENCED_LEADER_EPOCH, self.believed)
-        if request.leader_id < 0 or request.leader_id == self.key.node_id:
-            return Answered(ErrorCode.INVALID_REQUEST, self.believed)
-        if request.epoch == self.epoch and self.leader_id not in (-1, request.leader_id):
-            return Answered(ErrorCode.INVALID_REQUEST, self.believed)
-        endpoint = request.endpoints[0] if request.endpoints else self.voters.endpoint(request.leader_id)
-        if endpoint is not None and (request.epoch > self.epoch or self.role is not Role.FOLLOWER):
-            self._become_follower(request.leader_id, request.epoch, endpoint, now)
-        if not self._is_me(request.voter):
-            return Answered(ErrorCode.INVALID_VOTER_KEY, self.believed)
-        return Answered(ErrorCode.NONE, self.believed)
+    def _judge_begin(self, request: BeginEpoch, now: float) -> Answered:
+        core = self._core
+        if core.is_of_another_cluster(request.cluster_id):
+            return Answered(ErrorCode.INCONSISTENT_CLUSTER_ID, core.believed)
+        if request.epoch < core.epoch:
+            return Answered(ErrorCode.FENCED_LEADER_EPOCH, core.believed)
+        if request.leader_id < 0 or request.leader_id == core.key.node_id:
+            return Answered(ErrorCode.INVALID_REQUEST, core.believed)
+        if request.epoch == core.epoch and core.leader_id not in (-1, request.leader_id):
+            return Answered(ErrorCode.INVALID_REQUEST, core.believed)
+        endpoint = request.endpoints[0] if request.endpoints else core.voters.endpoint(request.leader_id)
+        if endpoint is not None and (request.epoch > core.epoch or core.role is not Role.FOLLOWER):
+            self._changes.become_follower(request.leader_id, request.epoch, endpoint, now)
+        if not core.is_me(request.voter):
+            return Answered(ErrorCode.INVALID_VOTER_KEY, core.believed)
+        return Answered(ErrorCode.NONE, core.believed)
 
-    def _receive_end(self, token: object, request: EndEpoch, now: float) -> None:
-        self._reply(token, self._end(request, now))
+    def receive_end_epoch(self, token: object, request: EndEpoch, now: float) -> None:
+        self._core.reply(token, self._judge_end(request, now))
 
-    def _end(self, request: EndEpoch, now: float) -> Answered:
-        if self._wrong_cluster(request.cluster_id):
-            return Answered(ErrorCode.INCONSISTENT_CLUSTER_ID, self.believed)
-        if request.epoch < self.epoch:
-            return Answered(ErrorCode.FENCED_LEADER_EPOCH, self.believed)
-        if request.leader_id == self.key.node_id or (
-            request.epoch == self.epoch and self.leader_id not in (-1, request.leader_id)
+    def _judge_end(self, request: EndEpoch, now: float) -> Answered:
+        core = self._core
+        if core.is_of_another_cluster(request.cluster_id):
+            return Answered(ErrorCode.INCONSISTENT_CLUSTER_ID, core.believed)
+        if request.epoch < core.epoch:
+            return Answered(ErrorCode.FENCED_LEADER_EPOCH, core.believed)
+        if request.leader_id == core.key.node_id or (
+            request.epoch == core.epoch and core.leader_id not in (-1, request.leader_id)
         ):
-            return Answered(ErrorCode.INVALID_REQUEST, self.believed)
-        if request.epoch > self.epoch:
-            self._become_unattached(request.epoch, now)
-        if self.role in (Role.FOLLOWER, Role.UNATTACHED) and self.may_campaign:
-            places = [place for place, key in enumerate(request.successors) if self._is_me(key)]
-            place = places[0] if places else len(request.successors)
-            self._suspect_leader(now, 0.0 if place == 0 else NOTICE * place + self._drawn(NOTICE))
-        return Answered(ErrorCode.NONE, self.believed)
-
-    # --- this replica's own entry among the voters -------------------------------------------------------------------
-
-    def _mind_membership(self, now: float) -> None:
-        """Tell the leader when our entry among the voters is wrong, or missing where it should be made by itself."""
-        identity = self.identity
-        if self.log.kraft_version < 1 or not identity.can_vote or not identity.endpoints or now < self._membership_at:
-            return
-        if self._settling is not None or self.leader_endpoint is None:
-            return
-        entry = self.voters.find(self.key.node_id)
-        own = Voter(self.key.node_id, self.key.directory_id, identity.endpoints, 0, 1)
-        request: Request
-        if entry is not None and entry.directory_id == self.key.directory_id:
-            if entry.endpoints == identity.endpoints:
-                return
-            request = UpdateVoter(identity.cluster_id, self.epoch, own)
-        elif not identity.auto_join:
-            return
-        elif entry is not None:
-            request = RemoveVoter(identity.cluster_id, ReplicaKey(entry.voter_id, entry.directory_id))
-        else:
-            request = AddVoter(identity.cluster_id, own, self.timing.request_timeout, when_committed=False)
-        self._membership_at = now + self.timing.fetch_timeout
-        self._settling = self._send(self.leader_id, self.leader_endpoint, request)
-
-    def _settled(self, number: int) -> None:
-        if number == self._settling:
-            self._settling = None
+            return Answered(ErrorCode.INVALID_REQUEST, core.believed)
+        if request.epoch > core.epoch:
+            self._changes.become_unattached(request.epoch, now)
+        if core.role in (Role.FOLLOWER, Role.UNATTACHED) and core.may_campaign:
+            ranks = [rank for rank, key in enumerate(request.successors) if core.is_me(key)]
+            rank = ranks[0] if ranks else len(request.successors)
+            self._suspect_leader(now, 0.0 if rank == 0 else NOTICE * rank + core.draw(NOTICE))
+        return Answered(ErrorCode.NONE, core.believed)

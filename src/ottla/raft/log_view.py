@@ -2,7 +2,7 @@
 
 Owns: the comparison of two logs (which is newer, where they part) and the sets of voters by the offset that brought
 them. Never knows: records, files. Invariants: epochs and their first offsets both grow; what the log says of voters
-goes when the log is cut back below it.
+goes when the log is truncated below it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,7 +51,7 @@ class _VersionAt(NamedTuple):
 
 
 class LogView:
-    """See the module. `first_voters` are those of the settings, which count until the log names some."""
+    """The shape of one log. `first_voters` are those of the settings, which count until the log names some."""
 
     def __init__(self, first_voters: VoterSet, first_version: int) -> None:
         self.start_offset = 0
@@ -81,7 +81,7 @@ class LogView:
 
     @property
     def voters_before(self) -> VoterSet:
-        """Those whom the present ones followed; they count again if the log is cut back."""
+        """Those whom the present ones followed; they count again if the log is truncated."""
         return self._voters[-2].voters if len(self._voters) > 1 else self.voters
 
     @property
@@ -122,9 +122,9 @@ class LogView:
             or epoch < self.start_epoch
         ):
             return snapshot
-        agreed = self.end_of_epoch(epoch)
-        if agreed.epoch != epoch or agreed.end_offset < offset:
-            return agreed
+        common = self.end_of_epoch(epoch)
+        if common.epoch != epoch or common.end_offset < offset:
+            return common
         return None
 
     # --- how it changes ----------------------------------------------------------------------------------------------

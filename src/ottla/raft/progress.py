@@ -13,7 +13,7 @@ OBSERVER_SECONDS = 300.0
 """An observer that has not fetched for this long is no longer spoken of."""
 
 
-class Progress:
+class ReplicaProgress:
     """Of one replica; times are None before the first fetch."""
 
     __slots__ = ("begin_at", "caught_up_at", "end_offset", "fetched_at", "leader_end_then")
@@ -37,8 +37,8 @@ class Progress:
         self.leader_end_then = leader_end
 
 
-class Seen(NamedTuple):
-    """One replica, for who describes the quorum; how long ago, in seconds, None for never."""
+class ReplicaDescription(NamedTuple):
+    """One replica in a description of the quorum; how long ago it fetched, in seconds, None for never."""
 
     key: ReplicaKey
     end_offset: int
@@ -52,18 +52,18 @@ class Replicas:
     def __init__(self, key: ReplicaKey, began_at: float) -> None:
         self._key = key
         self._began_at = began_at
-        self._known: dict[ReplicaKey, Progress] = {}
+        self._known: dict[ReplicaKey, ReplicaProgress] = {}
 
-    def of(self, key: ReplicaKey) -> Progress:
+    def of(self, key: ReplicaKey) -> ReplicaProgress:
         progress = self._known.get(key)
         if progress is None:
-            progress = self._known[key] = Progress(self._began_at)
+            progress = self._known[key] = ReplicaProgress(self._began_at)
         return progress
 
-    def known(self, key: ReplicaKey) -> Progress | None:
+    def known(self, key: ReplicaKey) -> ReplicaProgress | None:
         return self._known.get(key)
 
-    def voter(self, voter: Voter) -> Progress:
+    def voter(self, voter: Voter) -> ReplicaProgress:
         """Of a voter; one whose directory nobody named is whoever last fetched by its id."""
         if voter.directory_id == NO_DIRECTORY:
             same = [(one.fetched_at or 0.0, key) for key, one in self._known.items() if key.node_id == voter.voter_id]
@@ -71,7 +71,7 @@ class Replicas:
                 return self._known[max(same)[1]]
         return self.of(ReplicaKey(voter.voter_id, voter.directory_id))
 
-    def _others(self, voters: VoterSet) -> list[Progress]:
+    def _others(self, voters: VoterSet) -> list[ReplicaProgress]:
         return [self.voter(voter) for voter in voters.voters if not self._is_leader(voter)]
 
     def _is_leader(self, voter: Voter) -> bool:
@@ -99,26 +99,26 @@ class Replicas:
         others.sort(key=lambda voter: -self.voter(voter).end_offset)
         return tuple(ReplicaKey(voter.voter_id, voter.directory_id) for voter in others)
 
-    def describe_voters(self, voters: VoterSet, own_end: int, now: float) -> list[Seen]:
+    def describe_voters(self, voters: VoterSet, own_end: int, now: float) -> list[ReplicaDescription]:
         seen = []
         for voter in voters.voters:
             key = ReplicaKey(voter.voter_id, voter.directory_id)
             if self._is_leader(voter):
-                seen.append(Seen(key, own_end, 0.0, 0.0))
+                seen.append(ReplicaDescription(key, own_end, 0.0, 0.0))
             else:
-                seen.append(_seen(key, self.voter(voter), now))
+                seen.append(_describe(key, self.voter(voter), now))
         return seen
 
-    def describe_observers(self, voters: VoterSet, now: float) -> list[Seen]:
+    def describe_observers(self, voters: VoterSet, now: float) -> list[ReplicaDescription]:
         return [
-            _seen(key, progress, now)
+            _describe(key, progress, now)
             for key, progress in sorted(self._known.items())
             if not voters.has(key) and progress.fetched_at is not None and now - progress.fetched_at < OBSERVER_SECONDS
         ]
 
 
-def _seen(key: ReplicaKey, progress: Progress, now: float) -> Seen:
-    return Seen(
+def _describe(key: ReplicaKey, progress: ReplicaProgress, now: float) -> ReplicaDescription:
+    return ReplicaDescription(
         key,
         progress.end_offset,
         None if progress.fetched_at is None else now - progress.fetched_at,

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.raft import effects
-from ottla.raft.core import NOTICE, Role
+from ottla.raft.core import NOTICE
 from ottla.raft.log_view import Diverging, LogPosition
 from ottla.raft.messages import (
     Answered,
@@ -18,6 +18,7 @@ from ottla.raft.messages import (
     Vote,
     Voted,
 )
+from ottla.raft.roles import Role
 from ottla.raft.voters import Election, ReplicaKey
 from ottla.records.control import KraftVersion, LeaderChange, Voters
 from support.raft_replicas import NOBODY, TIMING, Replica, endpoint, entries, key, vote

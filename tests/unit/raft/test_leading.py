@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.raft import effects
-from ottla.raft.core import NOTICE, Role
+from ottla.raft.core import NOTICE
 from ottla.raft.log_view import Diverging, LogPosition
 from ottla.raft.messages import (
     AddVoter,
@@ -18,6 +18,7 @@ from ottla.raft.messages import (
     Vote,
     Voted,
 )
+from ottla.raft.roles import Role
 from ottla.raft.voters import ReplicaKey
 from ottla.records.control import Endpoint
 from support.raft_replicas import TIMING, Replica, endpoint, entries, key, vote, voter
@@ -25,7 +26,7 @@ from support.raft_replicas import TIMING, Replica, endpoint, entries, key, vote,
 # --- leading ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_older_epochs_wrote_is_agreed_on_only_with_something_of_this_one() -> None:
+def test_what_older_epochs_wrote_is_committed_only_with_something_of_this_one() -> None:
     replica = Replica(entries=entries(1, 1))
     replica.wait(NOTICE)
     replica.answer(replica.sends(Vote)[0], Voted(ErrorCode.NONE, Believed(-1, 1), granted=True))
@@ -117,7 +118,6 @@ def test_who_does_not_lead_says_who_does() -> None:
 
 def test_a_log_that_parts_from_the_leaders_is_told_where() -> None:
     replica = Replica(entries=entries(1, 1, 3))
-    replica.raft.epoch = 3
     replica.lead()
 
     fetched = replica.ask(Fetch("cluster", key(1), replica.raft.epoch, LogPosition(4, 2), 0, 0.0), Fetched)
@@ -193,7 +193,7 @@ def adding(node_id: int) -> AddVoter:
     return AddVoter("cluster", voter(node_id, dynamic=True), 1.0, when_committed=True)
 
 
-def test_a_new_voter_counts_from_the_record_on_and_is_answered_when_it_is_agreed_on() -> None:
+def test_a_new_voter_counts_from_the_record_on_and_is_answered_when_it_is_committed() -> None:
     replica = grown()
     replica.raft.receive("change", adding(3), replica.now)
     replica.effects = replica.raft.take()
@@ -254,7 +254,7 @@ def test_a_change_that_takes_too_long_is_answered_so_and_still_under_way() -> No
     assert replica.ask(RemoveVoter("cluster", key(2)), Answered).error == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_leader_that_is_removed_resigns_once_it_is_agreed_on() -> None:
+def test_a_leader_that_is_removed_resigns_once_that_is_committed() -> None:
     replica = grown()
     replica.raft.receive("change", RemoveVoter("cluster", key(0)), replica.now)
     replica.raft.take()
@@ -292,8 +292,7 @@ def test_a_change_that_is_cut_off_never_was() -> None:
 
 
 def test_a_voter_whose_address_has_changed_tells_the_leader() -> None:
-    replica = Replica(dynamic=True)
-    replica.raft.identity = replica.raft.identity._replace(endpoints=(Endpoint("CONTROLLER", "moved", 1),))
+    replica = Replica(dynamic=True, address=Endpoint("CONTROLLER", "moved", 1))
     fetch = replica.follow()
     replica.answer(fetch, Fetched(ErrorCode.NONE, replica.believed, 0))
 

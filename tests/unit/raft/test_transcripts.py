@@ -14,7 +14,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.raft import effects
-from ottla.raft.core import Identity, Role, Timing
+from ottla.raft.core import ReplicaIdentity, Timing
 from ottla.raft.effects import Effect
 from ottla.raft.log_view import Diverging, Entry, LogPosition
 from ottla.raft.machine import Raft
@@ -25,6 +25,7 @@ from ottla.raft.messages import (
     RemoveVoter,
     Request,
 )
+from ottla.raft.roles import Role
 from ottla.raft.voters import NO_DIRECTORY, ReplicaKey, VoterSet
 from ottla.records.control import Control, ElectionVoter, Endpoint, KraftVersion, Voter, Voters
 from support.raft_disks import ReplicaDisk
@@ -141,7 +142,7 @@ class Node:
 
 
 class QuorumStage(Stage):
-    """See the module; the commands are the methods without a leading underscore."""
+    """A quorum and the world around it; the commands are the methods without a leading underscore."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -182,7 +183,7 @@ class QuorumStage(Stage):
         controls = self._snapshots[node.disk.snapshot] if node.disk.snapshot is not None else ()
         view = node.disk.view(self._first_voters, int(self._dynamic), controls)
         bootstrap = _at(0) if node.node_id else ()
-        identity = Identity("cluster", node.key, node.can_vote, _at(node.node_id), bootstrap)
+        identity = ReplicaIdentity("cluster", node.key, node.can_vote, _at(node.node_id), bootstrap)
         node.raft = Raft(identity, TIMING, view, node.disk.election, Shares(node.node_id))
         node.raft.start(self._now)
 

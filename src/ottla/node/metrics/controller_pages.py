@@ -11,7 +11,7 @@ from ottla.metadata.image import NO_LEADER
 from ottla.node.metrics import families
 from ottla.node.metrics.exposition import Page
 from ottla.quorum.node import QuorumNode
-from ottla.raft.progress import Seen
+from ottla.raft.progress import ReplicaDescription
 
 
 def write_controller(page: Page, controller: Controller) -> Iterator[None]:
@@ -51,7 +51,7 @@ def write_quorum(page: Page, quorum: QuorumNode, now: float) -> Iterator[None]:
     page.number(families.RAFT_END, quorum.end_offset)
     yield
     seen = raft.describe(now)
-    replicas: list[tuple[str, Seen]] = []
+    replicas: list[tuple[str, ReplicaDescription]] = []
     if seen is not None:
         replicas = [*(("voter", each) for each in seen.voters), *(("observer", each) for each in seen.observers)]
     end = quorum.end_offset
