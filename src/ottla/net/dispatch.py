@@ -21,11 +21,12 @@ from ottla.base.ports import Clock
 from ottla.log.files import StorageFailure
 from ottla.net.connection import Connection, Deferred
 from ottla.net.connections import Connections
+from ottla.net.release import released
 from ottla.net.request_times import RequestMeter
 from ottla.wire.apis import API_VERSIONS, FETCH, JOIN_GROUP, SYNC_GROUP, Api, RequestHead, read_head, response_head
 from ottla.wire.codec import MalformedMessage, decode, decode_in_steps, encode_in_steps, reader, stepper, write
 from ottla.wire.primitives import MOST_ELEMENTS
-from ottla.wire.refusals import refusals, refusals_in_steps
+from ottla.wire.refusals import refusals, refusals_in_portions
 from ottla.wire.schema import Root
 
 Handler = Callable[[Any, Any, "Context"], Any]
@@ -198,6 +199,12 @@ class Dispatcher:
         if errors:
             self.meter.refused(api.name, errors)
 
+    def _counted_refusals(self, answer: Root, head: RequestHead, api: Api) -> Generator[None, None, None]:
+        for errors in refusals_in_portions(answer, head.version):
+            if errors:
+                self.meter.refused(api.name, errors)
+            yield
+
     def _start(
         self, connection: Connection, work: Coroutine[Any, Any, Any], head: RequestHead, api: Api, size: int = 0
     ) -> Deferred:
@@ -243,9 +250,12 @@ class Dispatcher:
         """What the handler of a long request answers; a future is left to the caller."""
         handler, kind = self._handler(api)
         work = decode_in_steps(kind, head.version, frame, head.body)
-        request = await self.in_steps(work, bounded=True)
-        answer = handler(self._host, request, context)
-        return await answer if asyncio.iscoroutine(answer) else answer
+        remains: list[Any] = [await self.in_steps(work, bounded=True)]
+        answer = handler(self._host, remains[0], context)
+        if asyncio.iscoroutine(answer):
+            answer = await answer
+        await self.in_steps(released(remains))
+        return answer
 
     def _complete(
         self, connection: Connection, place: Deferred, done: "asyncio.Future[Root]", head: RequestHead, api: Api
@@ -284,7 +294,7 @@ class Dispatcher:
             connection.drop(f"{api.name} failed")
             return
         try:
-            self.meter.refused(api.name, await self.in_steps(refusals_in_steps(answer, head.version)))
+            await self.in_steps(self._counted_refusals(answer, head, api))
             parts = await self.in_steps(encode_in_steps(answer, head.version))
         except Exception:
             # Without this the client would wait for ever: nobody looks at the end of this task.
@@ -294,6 +304,9 @@ class Dispatcher:
         start = bytearray(4) + response_head(api, head.version, head.correlation_id)
         _SIZE.pack_into(start, 0, len(start) - 4 + sum(map(len, parts)))
         place.complete([start, *parts])
+        remains: list[Any] = [answer]
+        del answer
+        await self.in_steps(released(remains))
 
     async def warm_up(self) -> None:
         """Load every handler in quiet moments, so that the first request of a kind does not hold the others up."""

@@ -4,7 +4,7 @@ Owns: which fields of a message are error codes. Never knows: what an error mean
 that a version lacks is not looked at; a part of a message in which no error can stand costs nothing.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -12,6 +12,8 @@ from ottla.wire.schema import Encoded, Message, Root
 
 _Collect = Callable[[Iterable[Any], list[int]], None]
 _ENDING = "error_code"
+PORTION = 100
+"""Elements of an array that are looked at in one step."""
 
 
 class _Part(NamedTuple):
@@ -19,13 +21,13 @@ class _Part(NamedTuple):
 
     name: str
     array: bool
-    collect: _Collect
+    places: "_Places"
 
-    def of(self, message: Any) -> Iterable[Any]:
+    def of(self, message: Any) -> Sequence[Any]:
         value: Any = getattr(message, self.name)
         if value is None:
             return ()
-        found: Iterable[Any] = value if self.array else (value,)
+        found: Sequence[Any] = value if self.array else (value,)
         return found
 
 
@@ -44,19 +46,27 @@ def refusals(message: Root, version: int) -> list[int]:
     return found
 
 
-def refusals_in_steps(message: Root, version: int) -> Generator[None, None, list[int]]:
-    """The same, as the value in the end: pauses after each element of the answer's arrays, so that a long one can be
-    looked through between other work."""
-    places = _known[type(message), version]
-    found = [code for name in places.own if (code := getattr(message, name))]
+def refusals_in_portions(message: Root, version: int) -> Iterator[list[int]]:
+    """The same, those of some elements of the answer's arrays at a time, so that a long one can be looked through
+    between other work."""
+    return _in_portions(message, _known[type(message), version])
+
+
+def _in_portions(message: Message, places: _Places) -> Iterator[list[int]]:
+    yield [code for name in places.own if (code := getattr(message, name))]
     for part in places.parts:
-        for each in part.of(message):
-            if type(each) is Encoded:
-                found += each.errors
-            else:
-                part.collect((each,), found)
-            yield
-    return found
+        elements = part.of(message)
+        for start in range(0, len(elements), PORTION):
+            portion = elements[start : start + PORTION]
+            found: list[int] = []
+            for each in portion:
+                if type(each) is Encoded:
+                    found += each.errors
+                elif part.places.parts:
+                    yield from _in_portions(each, part.places)
+            if not part.places.parts:
+                part.places.collect([each for each in portion if type(each) is not Encoded], found)
+            yield found
 
 
 class _Known(dict[tuple[type[Message], int], _Places]):
@@ -71,7 +81,7 @@ class _Known(dict[tuple[type[Message], int], _Places]):
             if not isinstance(field.kind, str):
                 inner = self[field.kind, version]
                 if inner.own or inner.parts:
-                    parts.append(_Part(field.name, field.array, inner.collect))
+                    parts.append(_Part(field.name, field.array, inner))
         # Most errors stand in the partitions of topics, which are many and have nothing else of this kind.
         alone = len(own) == 1 and not parts
         collect = _collector_of_one(own[0]) if alone else _collector(own, tuple(parts))
@@ -95,6 +105,6 @@ def _collector(own: tuple[str, ...], parts: tuple[_Part, ...]) -> _Collect:
                 if code:
                     found.append(code)
             for part in parts:
-                part.collect(part.of(message), found)
+                part.places.collect(part.of(message), found)
 
     return collect

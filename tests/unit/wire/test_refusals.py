@@ -1,7 +1,5 @@
 """Where errors stand in answers, and that all of them are found."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -14,21 +12,16 @@ from ottla.wire.messages.heartbeat import HeartbeatResponse
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsResponse
 from ottla.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from ottla.wire.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
-from ottla.wire.refusals import refusals, refusals_in_steps
+from ottla.wire.refusals import PORTION, refusals, refusals_in_portions
 from ottla.wire.schema import Root
 
 
 def all_ways(message: Root, version: int) -> list[int]:
     """What is found at once, which must be what is found in steps."""
     found = refusals(message, version)
-    in_steps: list[int] = []
-
-    def whole() -> Iterator[None]:
-        in_steps.extend((yield from refusals_in_steps(message, version)))
-
-    for _ in whole():
-        pass
-    assert sorted(in_steps) == sorted(found)
+    portions = list(refusals_in_portions(message, version))
+    assert sorted(code for portion in portions for code in portion) == sorted(found)
+    assert max(map(len, portions)) <= PORTION
     return found
 
 
@@ -64,3 +57,9 @@ def test_a_code_with_a_longer_name_is_one_too() -> None:
 
 def test_parts_without_errors_are_passed_over() -> None:
     assert all_ways(ListGroupsResponse(groups=[ListedGroup()] * 3), 4) == []
+
+
+def test_errors_of_very_many_partitions_of_one_topic_are_found_some_at_a_time() -> None:
+    partitions = [MetadataResponsePartition(error_code=5) for _ in range(10 * PORTION)]
+    answer = MetadataResponse(topics=[MetadataResponseTopic(error_code=0, name="t", partitions=partitions)])
+    assert all_ways(answer, 4) == [5] * 10 * PORTION

@@ -7,16 +7,17 @@ came, so one of them may hold no records that can be read: that is an error of i
 and decompress batches, so threads make them, few at a time.
 """
 
-import asyncio
 import logging
+from collections.abc import Generator
 from errno import ENOENT
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
 from ottla.log.timestamps import TimedOffset, TimeSearch
 from ottla.net.dispatch import Context
+from ottla.net.release import released
 from ottla.records.header import CorruptBatch
 from ottla.replicas.partitions import Partition
 from ottla.wire.messages.list_offsets import (
@@ -34,8 +35,8 @@ logger = logging.getLogger("ottla.broker")
 
 AT_ONCE = 200
 """Partitions looked into before other requests get their turn."""
-NAMES_AT_ONCE = 4000
-"""Likewise, where they are only compared."""
+SMALL_SETS = 1024
+"""So many hold the partitions of a request."""
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -59,35 +60,61 @@ NEEDS_VERSION = {
 
 
 async def handle(broker: "Broker", request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
-    twice = await _named_twice(request)
+    twice = await broker.dispatcher.in_steps(_named_twice(request))
     answers: list[ListOffsetsTopicResponse] = []
+    remains: list[Any] = [twice.sets]
     looked = 0
     for topic in request.topics:
-        partitions: dict[int, ListOffsetsPartitionResponse] = {}
+        partitions: list[ListOffsetsPartitionResponse] = []
+        refused = _Names()
+        remains.append(refused.sets)
         for asked in topic.partitions:
             looked += 1
             if looked % AT_ONCE == 0:
                 await broker.dispatcher.turn()
-            number = asked.partition_index
-            if (topic.name, number) not in twice:
-                partitions[number] = await _answer(broker, request, topic.name, asked, context.version)
-            elif number not in partitions:  # what is asked for twice is refused once
-                partitions[number] = _refused(asked, ErrorCode.INVALID_REQUEST)
-        answers.append(ListOffsetsTopicResponse(name=topic.name, partitions=list(partitions.values())))
+            name = (topic.name, asked.partition_index)
+            if not twice.holds(name):
+                partitions.append(await _answer(broker, request, topic.name, asked, context.version))
+            elif refused.add(name):  # what is asked for twice is refused once
+                partitions.append(_refused(asked, ErrorCode.INVALID_REQUEST))
+        answers.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    del twice
+    await broker.dispatcher.in_steps(released(remains))
     return ListOffsetsResponse(topics=answers)
 
 
-async def _named_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
-    seen: set[tuple[str, int]] = set()
-    twice: set[tuple[str, int]] = set()
-    compared = 0
+class _Names:
+    """A set of partitions that may be very many: as many small sets, for one that grows is copied in one go."""
+
+    def __init__(self) -> None:
+        self.sets: dict[int, set[tuple[str, int]]] = {}
+
+    def add(self, name: tuple[str, int]) -> bool:
+        """Whether it is new."""
+        place = hash(name) % SMALL_SETS
+        found = self.sets.get(place)
+        if found is None:
+            self.sets[place] = {name}
+            return True
+        before = len(found)
+        found.add(name)
+        return len(found) > before
+
+    def holds(self, name: tuple[str, int]) -> bool:
+        return name in self.sets.get(hash(name) % SMALL_SETS, ())
+
+
+def _named_twice(request: ListOffsetsRequest) -> Generator[None, None, _Names]:
+    seen, twice = _Names(), _Names()
     for topic in request.topics:
         for asked in topic.partitions:
-            key = (topic.name, asked.partition_index)
-            (twice if key in seen else seen).add(key)
-            compared += 1
-            if compared % NAMES_AT_ONCE == 0:
-                await asyncio.sleep(0)
+            name = (topic.name, asked.partition_index)
+            if not seen.add(name):
+                twice.add(name)
+            yield
+    remains: list[Any] = [seen.sets]
+    del seen
+    yield from released(remains)
     return twice
 
 
