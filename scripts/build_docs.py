@@ -27,6 +27,7 @@ FIRST = {
     "guide": ["command-line", "client", "testing", "cluster", "zookeeper", "monitoring", "spark", "pipelines"],
     "explanation": ["log", "replication", "groups", "quorum", "coordination"],
     "reference": ["command-line", "settings", "client-settings", "apis", "metrics"],
+    "design": ["index"],
 }
 
 
@@ -41,7 +42,7 @@ def pages(folder: str) -> list[str]:
 def navigation() -> list[dict[str, Any]]:
     """Every page of docs/, once."""
     sections: dict[str, list[str]] = {title: pages(folder) for folder, title in SECTIONS.items()}
-    sections["Design"].insert(0, "architecture.md")
+    sections["Design"][:0] = ["architecture.md", "glossary.md"]
     return [{"Home": "index.md"}, {"Tutorial": "tutorial.md"}, *({title: found} for title, found in sections.items())]
 
 

@@ -73,6 +73,7 @@ class Lifecycle:
         await self._register()
         await self._catch_up()
 
+    # A broker that was killed registers as one that lost nothing, until it finds otherwise: design/0013.
     async def vouch_for_nothing(self, incarnation_id: bytes) -> None:
         """What was found in the logs is not what the last life left there: be another broker than the one that had it.
 

@@ -23,6 +23,7 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResp
 
 logger = logging.getLogger("ottla.controller")
 
+# When a refused connection means that a broker is gone, and when it does not: design/0008.
 LOOK_SECONDS = 1.0
 """How long a look at a broker's address may take; one that takes longer says nothing."""
 PAUSES = (0.01, 0.04, 0.15, 0.5)

@@ -197,6 +197,7 @@ class CoordinatorShard(Generic[F, R]):
         partition.appended()
         return ErrorCode.NONE
 
+    # Decisions count when they are in the log, answers leave when they are committed: design/0009.
     def _when_safe(self, decision: Decided[F, R], refused: Callable[[ErrorCode], R]) -> "asyncio.Future[R] | None":
         """The answers wait until the facts, and those before them, are committed."""
         released = decision.released

@@ -14,6 +14,7 @@ from typing import Final
 
 from ottla.groups.pattern_syntax import LAST_CHARACTER, LONGEST, BadPattern, Characters, Node, Parser
 
+# Why patterns have bounds, and an automaton that is built whole: design/0005.
 MOST_STEPS = 100_000
 """Of compiling one pattern: nodes visited, states followed, transitions drawn. Some ten milliseconds."""
 

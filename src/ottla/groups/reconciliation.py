@@ -21,6 +21,7 @@ class Goal(NamedTuple):
     """Whether another member owns a partition."""
 
 
+# At most one member has a partition, whatever order things come in: design/0006.
 def reconciled(
     current: Current, goal: Goal, reported: Mapping[bytes, Collection[int]] | None, subscription_changed: bool
 ) -> Current:

@@ -35,6 +35,7 @@ LOCK_FILE = ".lock"
 CLEAN_STOP_FILE = ".kafka_cleanshutdown"
 METADATA_LOG = "__cluster_metadata-0"
 """Its directory belongs to the quorum; the store leaves it alone."""
+# What a killed process proves by this file: design/0013.
 RUNNING_FILE = ".ottla-running"
 """Which broker uses the directory, in which start of the machine, and which file on which mount is its lock: a copy of
 the directory has another one."""

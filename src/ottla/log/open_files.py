@@ -34,6 +34,7 @@ class Holder(Protocol):
         ...
 
 
+# A segment has a path by right and a descriptor by favour: design/0021.
 class OpenFiles:
     """See the module. `most` of 0 is no bound: nothing is kept count of."""
 

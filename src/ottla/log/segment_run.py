@@ -38,6 +38,7 @@ class SegmentRun:
         """Whether the disk is what memory says."""
         return not self._owed
 
+    # Memory has changed, and the disk follows in steps that can be repeated: design/0020.
     def owe(self, *steps: Callable[[], None]) -> None:
         """Have these steps taken by the next `settle`, after those that are owed already."""
         self._owed.extend(steps)

@@ -22,6 +22,7 @@ from ottla.wire.messages.assign_replicas_to_dirs import (
 )
 
 
+# The rules that follow from where a replica lies: design/0023.
 def assign(request: AssignReplicasToDirsRequest, place: Place) -> Decision[AssignReplicasToDirsResponse]:
     """AssignReplicasToDirs."""
     image = place.image

@@ -18,6 +18,7 @@ from ottla.metadata.partitions import find, rules_of
 from ottla.wire.stored.metadata import ConfigRecord, PartitionChangeRecord
 
 
+# When eligible replicas are forgotten, and when not: design/0024.
 def after_settings(facts: Sequence[Fact], place: Place) -> list[Fact]:
     """What follows from changes of settings: where a leader may now acknowledge alone what others had to have."""
     if place.image.features.get(ELIGIBLE_LEADERS, 0) == 0:

@@ -119,6 +119,7 @@ class PartitionChange:
             and replica not in self.made_anew
         ]
 
+    # Who may lead, in which order, and how that is checked: design/0011.
     def _elect(self) -> tuple[int, bool]:
         """The leader, and whether it has every acknowledged record."""
         before = self.partition

@@ -174,6 +174,7 @@ class Connection:
         self._corked = False
         self._reading = True
         self._writing = False
+        # Callbacks on a socket of our own, where others have a task a connection: design/0002.
         self._loop.add_reader(accepted.fileno(), self._readable)
 
     # --- replies ---

@@ -209,6 +209,7 @@ class Dispatcher:
         self, connection: Connection, work: Coroutine[Any, Any, Any], head: RequestHead, api: Api, size: int = 0
     ) -> Deferred:
         """Begin on work that takes its time; of a long request, `size` bytes are held by it."""
+        # No further request of this connection is read until it is answered: design/0004.
         place = connection.defer(alone=True)
         room = self._very_long if size > VERY_LONG_REQUEST else nullcontext()
         task = self._host.loop.create_task(self._finish(connection, place, _Work(work), head, api, room))

@@ -16,6 +16,7 @@ AT_ONCE = 32
 """Clients whose going is told of in one turn of the loop: letting go of one takes some 50 microseconds."""
 
 
+# What waits for a client leaves with it: design/0004.
 class Hangups:
     """One for all connections of a loop."""
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ottla.base.errors import ErrorCode
 from ottla.net.dispatch import Context, Handler
 
+# Which requests are cut, and which succeed or fail as a whole: design/0025.
 AT_ONCE = 200
 """Elements of the innermost lists, and of those around them, that a handler gets at once, each of which it answers in
 some ten microseconds."""

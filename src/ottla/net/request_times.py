@@ -51,6 +51,7 @@ Watch = tuple["RequestMeter", "Times", float, float, float]
 """Of a request whose answer comes later: when it arrived, when the work on it began, and when that was done."""
 
 
+# Counted on the way, in plain numbers: design/0019.
 class Times:
     """The requests of one API, or whatever else is counted by how long it took."""
 

@@ -6,6 +6,7 @@ connections together, however many there are; a new turn begins with all of it.
 
 from asyncio import AbstractEventLoop
 
+# What others may have to wait for one client: design/0025.
 TURN_SECONDS = 0.004
 """How long requests that came together may be worked on before others get their turn."""
 NOTABLE_SECONDS = 0.0002

@@ -12,6 +12,7 @@ import os
 from asyncio import AbstractEventLoop
 from time import perf_counter
 
+# What the two spans are measured against: design/0007.
 CLOSE = 200e-6
 """Requests that come within this time of each other are a conversation."""
 SPAN = 80e-6

@@ -31,6 +31,7 @@ class Shares(NamedTuple):
         )
 
 
+# Who gets which share of the limit, and why: design/0021.
 def share_out(limit: int) -> Shares:
     """Half of what the node does not need itself for each."""
     rest = max(limit - max(_LEAST_OWN, min(limit // 10, _MOST_OWN)), 2)

@@ -245,6 +245,7 @@ class QuorumHost:
         if failed is not None:
             self._break_down(failed)
 
+    # Effects are done in their order; that is the whole rule of durability: design/0012.
     def _do_next(self) -> bool:
         """Do one effect, or begin it; answers whether it has to be waited for."""
         effect = self._queue.popleft()
@@ -434,6 +435,7 @@ class QuorumHost:
 
     # --- a failing disk ----------------------------------------------------------------------------------------------
 
+    # After a failure of the disk the machine begins again from what lasts: design/0022.
     def _break_down(self, failure: StorageFailure) -> None:
         """Nothing that was not synced has happened: cut it off, lest a restart find it, and begin again."""
         logger.error("metadata cannot be stored: %s", failure)

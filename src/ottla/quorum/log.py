@@ -95,6 +95,7 @@ class QuorumLog:
                 self._write_again()
             self._log = self._open()
 
+    # Bytes of which a sync may have failed are proven by a new file only: design/0022.
     def _write_again(self) -> None:
         """A sync that failed says so once: what the last process wrote may be in memory alone and seem to be stored.
 

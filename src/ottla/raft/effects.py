@@ -13,6 +13,7 @@ from ottla.raft.voters import Election
 from ottla.records.control import Control, Endpoint
 
 
+# Why a list of effects, and what its order promises: design/0012.
 class SaveElection(NamedTuple):
     """Write the epoch, the vote and the leader down, durably."""
 

@@ -97,6 +97,7 @@ class Checked(NamedTuple):
     log_append_time: int
 
 
+# What is looked into, and what is believed unread: design/0003.
 def check(
     data: memoryview,
     rules: Rules,

@@ -50,6 +50,7 @@ class Controller(Protocol):
     async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse: ...
 
 
+# Why the controller has to know where replicas lie: design/0023.
 class DirectoryAssignments:
     """What the controller has yet to be told of one broker's replicas."""
 

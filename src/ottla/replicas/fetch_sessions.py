@@ -71,6 +71,7 @@ class Session:
         """Of a follower: the partitions that must be looked into. The others have told it all, and say when they have
         more; so a fetch costs what it brings, not what it could bring."""
 
+    # A follower's fetch looks only at partitions that have something for it: design/0010.
     def mark_dirty(self, key: Key) -> Tracked | None:
         """A partition of a follower's session has news; answers it, if it is still part of the session."""
         tracked = self.partitions.get(key)

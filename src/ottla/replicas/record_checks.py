@@ -19,6 +19,7 @@ Work: TypeAlias = Sequence[Callable[[], Verdict]]
 OnChecked: TypeAlias = Callable[[Sequence[Verdict]], None]
 
 
+# Why looking inside costs others nothing: design/0003.
 class RecordChecks:
     """See the module. `in_thread` runs its first argument in a thread, then its second on the loop with what went
     wrong."""

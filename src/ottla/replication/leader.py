@@ -94,6 +94,7 @@ class Leading:
 
     # --- what the log says ---
 
+    # Followers of an idle partition stay in sync without being visited: design/0010.
     def grew(self, end_offset: int, now: float) -> None:
         """The leader's log ends at `end_offset` now: who had all until then was caught up until now."""
         before = self._end_offset

@@ -30,6 +30,7 @@ class Break(NamedTuple):
     onwards: Onwards
 
 
+# Which breaks there are, and what each means for the stream: design/0027.
 def find_breaks(
     reached: Reached, ends: Mapping[TopicPartition, int], written: Mapping[TopicPartition, int], ids: Mapping[str, str]
 ) -> list[Break]:

@@ -96,6 +96,7 @@ class Part(NamedTuple):
         )
 
 
+# The record that decides a batch before its transactions end: design/0016.
 class Decision(NamedTuple):
     """These transactions of a batch are to be committed, whatever happens."""
 

@@ -135,6 +135,7 @@ class Reached(NamedTuple):
 _LARGEST_OFFSET = (1 << 63) - 1
 _SHOWN = 200
 """Characters of what cannot be understood."""
+# What an offset of a checkpoint says beside the offset: design/0027.
 _BESIDES = ""
 """Where a checkpoint keeps what is no offset: a name that no topic can have."""
 

@@ -1,7 +1,7 @@
 """`df.write` and `df.writeStream` to topics.
 
 Owns: which rows go where, the steps of a batch on driver and executors, and with exactly-once the protocol of
-docs/design/0016-a-batch-is-decided-before-it-ends.md. Never knows: requests, the journal's form.
+design/0016. Never knows: requests, the journal's form.
 
 Invariants of exactly-once: no transaction is committed before the decision that names it is durable; no task of a
 driver begins before what was decided earlier has been ended; a row is committed by at most one transaction; what was

@@ -28,6 +28,7 @@ from ottla.wire.schema import LATEST, Root
 
 R = TypeVar("R", bound=Root)
 
+# A decided transaction has no time-out where the cluster can do without: design/0026.
 _LAST_WITHOUT_TWO_PHASES = 5
 _TWO_PHASES = 6
 """Of InitProducerId: nobody but who knows the transaction ends it, and no time-out (KIP-939)."""

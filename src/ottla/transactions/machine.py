@@ -89,6 +89,7 @@ class TransactionMachine:
 
         With `two_phases` its transactions stay open until it ends them, or somebody else begins with the id (KIP-939).
         """
+        # What Kafka serves of two-phase commit, and what is served here: design/0026.
         if two_phases:
             timeout_ms = NO_TIMEOUT_MS
         elif not 0 < timeout_ms <= self.limits.max_timeout_ms:

@@ -96,6 +96,7 @@ def encode_in_steps(message: Root, version: int) -> Generator[None, None, list[b
 # --- compiling -------------------------------------------------------------------------------------------------------
 
 
+# One class for all versions, compiled here, where a library has one for each: design/0001.
 def reader(kind: type[Message], version: int, flexible: bool) -> Reader:
     """The compiled reader of one version."""
     found: Reader = _readers[kind, version, flexible]

@@ -26,6 +26,7 @@ class Field(NamedTuple):
     """Always in the old string format, also in flexible versions (the client id of a request header)."""
 
 
+# Why classes are generated and cover every version: design/0001.
 class Message:
     """Base of the generated classes: fields by slots, compared and shown by value."""
 

@@ -24,6 +24,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 LONGEST_ABSTENTION = 3600.0
 
 
+# The same judgement of a controller on ZooKeeper: design/0008.
 class Deposing:
     """Of one node; see the module."""
 

@@ -63,6 +63,7 @@ class Place(NamedTuple):
     links: Links
 
 
+# The quorum's twin: the same face, facts kept as one transaction on znodes each: design/0017.
 class ZooKeeperNode:
     """See the module. `start` on the loop, then `stop`; the session is its own from there on."""
 

@@ -172,6 +172,7 @@ class GroupCoordination:
         if member.failure is not None:
             raise self._fatal(member.failure)
 
+    # A change that has begun ends, even if the poll around it is cancelled: design/0014.
     async def _finish_change(self) -> None:
         """Wait for the change that is being carried out; a listener that comes here itself does not wait."""
         changing = self._changing

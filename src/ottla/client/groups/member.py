@@ -34,6 +34,7 @@ class Failed(Exception):
         self.message = message
 
 
+# Members are machines, whose changes are carried out while the program polls: design/0014.
 class Member(ABC):
     """The common part; see the module."""
 

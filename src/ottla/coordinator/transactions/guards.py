@@ -21,6 +21,7 @@ class Guard:
         self.producer_id = producer_id
 
 
+# Between consent and append the transaction may end: design/0009.
 class Guards:
     """Who has asked a coordinator about a partition and not yet appended to it.
 

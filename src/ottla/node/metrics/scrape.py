@@ -29,6 +29,7 @@ from ottla.node.metrics.process_pages import write_process
 from ottla.quorum.node import QuorumNode
 
 
+# Why nothing is registered or kept up to date for a metric: design/0019.
 class Scrape:
     """What a node tells when somebody asks."""
 
