@@ -17,7 +17,10 @@ from ottla.cli.main import COMMANDS, load
 PAGES = sorted(
     [
         *(REPOSITORY / "docs").rglob("*.md"),
-        *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md")),
+        *(
+            REPOSITORY / name
+            for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "bench/README.md")
+        ),
     ]
 )
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,47 @@ def test_the_compose_file_of_the_guide_gives_settings_that_exist() -> None:
     check_static(merge({}, words[1::2]))
 
 
+def workflow(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((REPOSITORY / ".github" / "workflows" / name).read_text())
+    return found
+
+
 def test_the_recipe_for_wheels_is_a_workflow() -> None:
-    workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "wheels.yml").read_text())
-    assert set(workflow["jobs"]) == {"wheels", "rest"}
-    assert all(job["steps"] for job in workflow["jobs"].values())
+    jobs = workflow("wheels.yml")["jobs"]
+    assert set(jobs) == {"wheels", "rest"}
+    assert all(job["steps"] and job["timeout-minutes"] for job in jobs.values())
+
+
+def test_the_workflow_for_tests_types_what_the_readme_says() -> None:
+    (job,) = workflow("tests.yml")["jobs"].values()
+    assert "make test" in [step.get("run") for step in job["steps"]]
+    assert job["timeout-minutes"] > 40, "the whole suite takes that long on two cores"
+    given = {key: value for step in job["steps"] for key, value in step.get("with", {}).items()}
+    with (REPOSITORY / "pyproject.toml").open("rb") as file:
+        assert tomllib.load(file)["project"]["requires-python"] == f">={given['python-version']}"
+    assert f"-ge {given['java-version']} ]" in (REPOSITORY / "scripts" / "install-test-packages").read_text()
+
+
+def test_what_the_tests_fetch_is_cached_by_the_scripts_that_name_the_versions() -> None:
+    (job,) = workflow("tests.yml")["jobs"].values()
+    (key,) = [step["with"]["key"] for step in job["steps"] if step.get("uses", "").startswith("actions/cache@")]
+    named = set(re.findall(r"'(scripts/[\w-]+)'", key))
+    called = re.findall(r"\./([\w-]+)", (REPOSITORY / "scripts" / "fetch-test-jars").read_text())
+    assert named == {"scripts/fetch-test-jars", "scripts/maven-jars", *(f"scripts/{name}" for name in called)}
+
+
+def test_workflows_use_one_version_of_an_action() -> None:
+    used: dict[str, set[str]] = {}
+    for path in (REPOSITORY / ".github" / "workflows").glob("*.yml"):
+        for name, version in re.findall(r"uses: ([\w/-]+)@(\S+)", path.read_text()):
+            used.setdefault(name, set()).add(version)
+    assert {name: versions for name, versions in used.items() if len(versions) > 1} == {}
+
+
+def test_forms_for_issues_ask_for_something() -> None:
+    for name in ("bug", "feature"):
+        form = yaml.safe_load((REPOSITORY / ".github" / "ISSUE_TEMPLATE" / f"{name}.yml").read_text())
+        assert {"name", "description", "body"} <= set(form)
+        names = [field["id"] for field in form["body"] if field["type"] != "markdown"]
+        assert len(set(names)) == len(names)
+        assert any(field.get("validations", {}).get("required") for field in form["body"])
