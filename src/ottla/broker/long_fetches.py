@@ -4,24 +4,25 @@ Owns: when such a request is read and when its answer is written. Never knows: w
 (`handlers/fetch.py` does). Invariant: each is answered, or its connection ends.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.net.connection import Connection, Deferred
-from ottla.net.gather import Part
 from ottla.replicas.fetch_sessions import Plan
 from ottla.wire.apis import HotHead
 from ottla.wire.fetch import FIRST_TOPIC_ID, FetchRequest, read_in_steps
+from ottla.wire.release import released
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.handlers.fetch import Fetch
 
-Look: TypeAlias = Callable[[FetchRequest, Plan, Deferred], None]
+Planned: TypeAlias = "Callable[[FetchRequest, Plan, Deferred], Fetch | None]"
 
 
-def begin(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead, look: Look) -> None:
-    """Read and plan a request, then call `look` to carry it out; nothing else is taken from the connection
-    meanwhile."""
+def begin(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead, planned: Planned) -> None:
+    """Read and plan a request, let `planned` make a fetch of it, and look into its partitions; nothing else is taken
+    from the connection meanwhile."""
     version, _, position = head
     dispatcher = broker.dispatcher
     kept = connection.keep(frame)
@@ -31,16 +32,33 @@ def begin(broker: "Broker", connection: Connection, frame: memoryview, head: Hot
         request = await dispatcher.in_steps(read_in_steps(kept, position, version), bounded=True)
         place.patience = request.max_wait_ms / 1000
         plan = await dispatcher.in_steps(broker.fetch_sessions.plan_in_steps(request, version >= FIRST_TOPIC_ID))
-        if connection.open:
-            look(request, plan, place)
+        if not connection.open:
+            return
+        fetch = planned(request, plan, place)
+        del request, plan
+        if fetch is not None:
+            fetch.looked(await dispatcher.in_steps(fetch.read_in_steps()))
 
     dispatcher.take_time(place, len(frame), carry_out)
 
 
-def answer(broker: "Broker", place: Deferred, parts: Generator[None, None, list[Part]]) -> None:
+def look(broker: "Broker", fetch: "Fetch") -> None:
+    """Look into the partitions of a fetch that was planned."""
+    assert fetch.place is not None
+
+    async def work() -> None:
+        fetch.looked(await broker.dispatcher.in_steps(fetch.read_in_steps()))
+
+    broker.dispatcher.take_time(fetch.place, 0, work)
+
+
+def answer(broker: "Broker", fetch: "Fetch") -> None:
     """Write a long answer and complete its place."""
+    place = fetch.place
+    assert place is not None
 
     async def write() -> None:
-        place.complete(await broker.dispatcher.in_steps(parts))
+        place.complete(await broker.dispatcher.in_steps(fetch.answer_in_steps()))
+        await broker.dispatcher.in_steps(released(fetch.remains()))
 
     broker.dispatcher.take_time(place, 0, write)

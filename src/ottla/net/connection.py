@@ -86,6 +86,11 @@ class Deferred:
         self.abandoned: Callable[[], object] | None = None
         """Called when the client has gone before its answer came: whoever waits for it need not wait any longer."""
 
+    @property
+    def wanted(self) -> bool:
+        """Whether the client is there to hear of it."""
+        return self._connection.open
+
     def share(self) -> None:
         """Take further requests while this one waits, unless others wait before it."""
         if self.alone and self._connection.waiting == 1:

@@ -21,12 +21,12 @@ from ottla.base.ports import Clock
 from ottla.log.files import StorageFailure
 from ottla.net.connection import Connection, Deferred
 from ottla.net.connections import Connections
-from ottla.net.release import released
 from ottla.net.request_times import RequestMeter
 from ottla.wire.apis import API_VERSIONS, FETCH, JOIN_GROUP, SYNC_GROUP, Api, RequestHead, read_head, response_head
 from ottla.wire.codec import MalformedMessage, decode, decode_in_steps, encode_in_steps, reader, stepper, write
 from ottla.wire.primitives import MOST_ELEMENTS
 from ottla.wire.refusals import refusals, refusals_in_portions
+from ottla.wire.release import released
 from ottla.wire.schema import Root
 
 Handler = Callable[[Any, Any, "Context"], Any]

@@ -13,12 +13,12 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from time import perf_counter
 
-YOUNG = 2000
+YOUNG = 1000
 """Objects more than before, after which the young ones are looked through."""
 MIDDLE = 3
-"""Such looks after which those that were left are looked through once more: 10,000 objects, some four milliseconds."""
+"""Such looks after which those that were left are looked through once more: 5,000 objects, two milliseconds."""
 NEVER = 2**31 - 1
-WORTH = 2000
+WORTH = 4000
 """Such second looks after which everything is looked through: twenty million objects came and stayed for a while."""
 LOOK_SECONDS = 10.0
 SHARE = 1000

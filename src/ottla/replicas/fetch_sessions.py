@@ -169,7 +169,10 @@ class FetchSessions:
         """The same for a request that names very many partitions: pauses when some of them are taken in."""
         whole = request._replace(topics=[])
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            size = sum(len(parts) for _, parts in request.topics)
+            size = 0
+            for _, parts in request.topics:
+                size += len(parts)
+                yield
             plan = self.plan(whole, by_id)
             if request.session_epoch == INITIAL_EPOCH:
                 plan = plan._replace(session=self._create(whole, by_id, size))

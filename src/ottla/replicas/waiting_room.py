@@ -14,8 +14,8 @@ logger = logging.getLogger("ottla.broker")
 
 MOST_SECONDS = 300.0
 """However long a client would wait: it is answered then, and asks again."""
-AT_ONCE = 200
-"""Waits that are woken before other requests get their turn: each takes some ten microseconds."""
+AT_ONCE = 50
+"""Waits that are woken before other requests get their turn: each takes some twenty microseconds."""
 
 
 class Wait(Protocol):

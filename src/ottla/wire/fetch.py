@@ -10,7 +10,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, NamedTuple
 
-from ottla.wire.codec import decode_in_steps
+from ottla.wire.codec import PART_BYTES, decode_in_steps
 from ottla.wire.primitives import (
     MalformedMessage,
     ManyPartitions,
@@ -25,6 +25,7 @@ from ottla.wire.primitives import (
     write_string,
     write_varint,
 )
+from ottla.wire.release import released
 
 FIRST_FLEXIBLE = 12
 FIRST_TOPIC_ID = 13
@@ -45,6 +46,8 @@ NO_WATERMARK = 2**63 - 1
 _WATERMARK_TAG = 1
 AT_ONCE = 1000
 """So many topics and partitions are read, or written, in one go: a millisecond or two."""
+PORTION = 16
+"""Partitions that are written in one step, where there are more."""
 
 
 class WantedPartition(NamedTuple):
@@ -108,9 +111,34 @@ def read_in_steps(frame: memoryview, position: int, version: int) -> Generator[N
     from ottla.wire.messages.fetch import FetchRequest as Message
 
     message = yield from decode_in_steps(Message, version, frame, position)
-    topics: dict[str | bytes, dict[int, WantedPartition]] = {}
-    for topic in message.topics:
-        partitions = topics.setdefault(topic.topic_id if version >= FIRST_TOPIC_ID else topic.topic, {})
+    topics = yield from _wanted_in_steps(message.topics, version)
+    forgotten = yield from _forgotten_in_steps(message.forgotten_topics_data, version)
+    state = message.replica_state
+    request = FetchRequest(
+        state.replica_id if version >= 15 else message.replica_id,
+        state.replica_epoch if version >= 15 else -1,
+        message.max_wait_ms,
+        message.min_bytes,
+        message.max_bytes,
+        message.isolation_level == 1,
+        message.session_id,
+        message.session_epoch if version >= 7 else -1,
+        topics,
+        forgotten,
+        message.rack_id or "",
+    )
+    remains: list[Any] = [message]
+    del message
+    yield from released(remains)
+    return request
+
+
+def _wanted_in_steps(
+    topics: Any, version: int
+) -> Generator[None, None, list[tuple[str | bytes, list[WantedPartition]]]]:
+    by_name: dict[str | bytes, dict[int, WantedPartition]] = {}
+    for topic in topics:
+        partitions = by_name.setdefault(topic.topic_id if version >= FIRST_TOPIC_ID else topic.topic, {})
         for each in topic.partitions:
             partitions[each.partition] = WantedPartition(
                 each.partition,
@@ -122,24 +150,19 @@ def read_in_steps(frame: memoryview, position: int, version: int) -> Generator[N
                 each.high_watermark,
             )
             yield
-    forgotten: list[tuple[str | bytes, list[int]]] = [
-        (gone.topic_id if version >= FIRST_TOPIC_ID else gone.topic, list(gone.partitions))
-        for gone in message.forgotten_topics_data
-    ]
-    state = message.replica_state
-    return FetchRequest(
-        state.replica_id if version >= 15 else message.replica_id,
-        state.replica_epoch if version >= 15 else -1,
-        message.max_wait_ms,
-        message.min_bytes,
-        message.max_bytes,
-        message.isolation_level == 1,
-        message.session_id,
-        message.session_epoch if version >= 7 else -1,
-        [(topic, list(partitions.values())) for topic, partitions in topics.items()],
-        forgotten,
-        message.rack_id or "",
-    )
+    found: list[tuple[str | bytes, list[WantedPartition]]] = []
+    for name in tuple(by_name):
+        found.append((name, list(by_name.pop(name).values())))
+        yield
+    return found
+
+
+def _forgotten_in_steps(topics: Any, version: int) -> Generator[None, None, list[tuple[str | bytes, list[int]]]]:
+    found: list[tuple[str | bytes, list[int]]] = []
+    for gone in topics:
+        found.append((gone.topic_id if version >= FIRST_TOPIC_ID else gone.topic, list(gone.partitions)))
+        yield
+    return found
 
 
 def _read(b: memoryview, p: int, version: int) -> FetchRequest:
@@ -279,13 +302,22 @@ def write_in_steps(
     topics: list[tuple[str | bytes, list[FetchResult]]],
     nodes: tuple[tuple[int, str, int, str | None], ...] = (),
 ) -> Generator[None, None, list[Any]]:
-    """The same frame, as the value in the end: pauses after each topic."""
+    """The same frame, as the value in the end: pauses after some partitions."""
     parts: list[Any] = []
     _write_head(out, version, 0, session_id, len(topics))
     total = 0
     for topic, results in topics:
-        out, size = _write_topic(out, parts, version, topic, results)
-        total += size
+        _write_topic_head(out, version, topic, len(results))
+        for start in range(0, len(results), PORTION):
+            out, size = _write_results(out, parts, version, results[start : start + PORTION])
+            total += size
+            if len(out) >= PART_BYTES:
+                total += len(out)
+                parts.append(out)
+                out = bytearray()
+            yield
+        if version >= FIRST_FLEXIBLE:
+            out.append(0)
         yield
     return _write_end(out, parts, version, total, nodes)
 
@@ -302,7 +334,14 @@ def _write_topic(
     out: bytearray, parts: list[Any], version: int, topic: str | bytes, results: list[FetchResult]
 ) -> tuple[bytearray, int]:
     """What the bytes go on in, and how many went to `parts`."""
-    total = 0
+    _write_topic_head(out, version, topic, len(results))
+    out, total = _write_results(out, parts, version, results)
+    if version >= FIRST_FLEXIBLE:
+        out.append(0)
+    return out, total
+
+
+def _write_topic_head(out: bytearray, version: int, topic: str | bytes, count: int) -> None:
     flexible = version >= FIRST_FLEXIBLE
     if not isinstance(topic, str):
         out += topic
@@ -310,7 +349,12 @@ def _write_topic(
         write_compact_string(out, topic)
     else:
         write_string(out, topic)
-    _write_count(out, len(results), flexible)
+    _write_count(out, count, flexible)
+
+
+def _write_results(out: bytearray, parts: list[Any], version: int, results: list[FetchResult]) -> tuple[bytearray, int]:
+    total = 0
+    flexible = version >= FIRST_FLEXIBLE
     for result in results:
         _write_result(out, version, result)
         if result.length:
@@ -320,8 +364,6 @@ def _write_topic(
             out = bytearray()
         if flexible:
             _write_result_tags(out, version, result)
-    if flexible:
-        out.append(0)
     return out, total
 
 

@@ -5,7 +5,7 @@ import errno
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -18,7 +18,8 @@ from ottla.log.files import StorageFailure, World
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore, NewLog
-from ottla.net.request_times import RequestMeter
+from ottla.net import dispatch
+from ottla.net.dispatch import Dispatcher, Limits
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replicas.fetch_sessions import FetchSessions
@@ -40,6 +41,7 @@ class Place:
         self._client = client
 
     abandoned: Any = None
+    wanted = True
 
     def complete(self, parts: list[Any]) -> None:
         self._client.waiting -= 1
@@ -94,7 +96,10 @@ class Story:
             fetch_max_bytes=1 << 30,
             cached_reads=CachedReads(),
             in_thread=self.in_thread,
-            dispatcher=SimpleNamespace(meter=RequestMeter(loop.time, loop, 1.0)),
+            clock=world.clock,
+        )
+        self.broker.dispatcher = Dispatcher(
+            cast(Any, self.broker), {}, lambda api: lambda *_: None, Limits(0, 500, 1.0)
         )
         self.threads: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
         self.at_work = asyncio.Event()
@@ -150,6 +155,13 @@ class Story:
         }
 
 
+async def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = asyncio.get_running_loop().time() + 60
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, what
+        await asyncio.sleep(0)
+
+
 @pytest.fixture
 async def story(tmp_path: Path) -> Story:
     return Story(tmp_path)
@@ -158,6 +170,8 @@ async def story(tmp_path: Path) -> Story:
 @pytest.fixture(autouse=True)
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "AT_ONCE", 10)
+    monkeypatch.setattr(dispatch, "_STEPS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr(dispatch, "_STEP_SECONDS", -1.0)
 
 
 async def test_a_fetch_that_finds_nothing_waits_for_the_first_record(story: Story) -> None:
@@ -356,9 +370,7 @@ async def test_a_fetch_that_breaks_at_its_deadline_ends_its_own_connection(
     story.fetch(1)
     monkeypatch.setattr(fetch.Fetch, "_complete", broken)
     time.forward(61)
-    for _ in range(10):
-        await asyncio.sleep(0)
-    assert story.client.dropped == "its fetch failed"
+    await until(lambda: story.client.dropped is not None, "its connection ends")
     assert len(story.broker.waiting) == 0
 
 
@@ -368,9 +380,7 @@ async def test_a_fetch_of_very_many_partitions_that_breaks_ends_its_own_connecti
     story.topic(35)
     monkeypatch.setattr(fetch.Fetch, "_complete", broken)
     story.fetch(35, max_wait_ms=0)
-    for _ in range(10):
-        await asyncio.sleep(0)
-    assert story.client.dropped == "its fetch failed"
+    await until(lambda: story.client.dropped is not None, "its connection ends")
 
 
 async def test_a_fetch_of_very_many_partitions_lets_others_have_their_turn(story: Story) -> None:
@@ -389,8 +399,7 @@ async def test_a_fetch_of_very_many_partitions_lets_others_have_their_turn(story
 async def test_a_fetch_of_very_many_partitions_waits_like_any_other(story: Story) -> None:
     story.topic(35)
     story.fetch(35)
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await until(lambda: len(story.broker.waiting) == 1, "it waits")
     assert story.client.answers == []
     story.append(20, b"value")
     assert [number for number, size in story.found().items() if size] == [20]
@@ -408,7 +417,10 @@ async def test_a_session_is_told_only_what_is_new(story: Story) -> None:
 async def test_what_comes_while_very_many_partitions_are_looked_into_is_not_missed(story: Story) -> None:
     story.topic(35)
     story.fetch(35)
+    for _ in range(4):
+        await asyncio.sleep(0)
     story.append(3, b"value")  # it was looked into before, and the fetch does not wait yet
+    assert len(story.broker.waiting) == 0
     await asyncio.wait_for(story.client.answered.wait(), 30)
     assert [number for number, size in story.found().items() if size] == [3]
     assert len(story.broker.waiting) == 0
@@ -425,7 +437,20 @@ async def test_what_comes_to_a_large_session_while_it_is_looked_into_is_not_miss
     session = story.client.answers.pop().session_id
     story.client.answered.clear()
     story.fetch(0, session_id=session, session_epoch=1)
+    for _ in range(4):
+        await asyncio.sleep(0)
     story.append(3, b"value")
+    assert len(story.broker.waiting) == 0
     await asyncio.wait_for(story.client.answered.wait(), 30)
     assert set(story.found()) == {3}
     assert len(story.broker.waiting) == 0
+
+
+async def test_a_fetch_of_very_many_partitions_does_not_wait_for_a_client_that_left(story: Story) -> None:
+    story.topic(35)
+    story.fetch(35)
+    (place,) = story.client.places
+    place.wanted = False
+    await until(lambda: story.broker.dispatcher.in_progress == 0, "it was looked through")
+    assert len(story.broker.waiting) == 0
+    assert story.client.answers == []

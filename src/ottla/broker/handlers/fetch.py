@@ -9,7 +9,7 @@ how far they are.
 
 import logging
 from collections.abc import Callable, Generator, Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
 from ottla.broker import long_fetches
@@ -49,6 +49,8 @@ FIRST_RACK = 11
 FIRST_HINT = 16
 AT_ONCE = 500
 """Partitions of one fetch that are looked into before other requests get their turn."""
+AT_A_STEP = 4
+"""Partitions that are looked into in one step, where there are more."""
 NEWS_AT_ONCE = 5000
 """Likewise where a session knows of them: most of its partitions have nothing new, which is quickly seen."""
 MOST_BYTES = 2**31 - 2**27
@@ -78,7 +80,7 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
     if len(plan.wanted) > (AT_ONCE if plan.full else NEWS_AT_ONCE):
         fetch.place = connection.defer(alone=True)
         fetch.place.patience = request.max_wait_ms / 1000
-        fetch.read_some()
+        long_fetches.look(broker, fetch)
     elif fetch.read(0, len(plan.wanted)) or request.max_wait_ms <= 0 or fetch.cold:
         if fetch.cold:
             fetch.place = connection.defer(alone=True)
@@ -94,16 +96,16 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
 
 
 def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> bool:
-    def look(request: FetchRequest, plan: Plan, place: Deferred) -> None:
+    def planned(request: FetchRequest, plan: Plan, place: Deferred) -> Fetch | None:
         if plan.error != ErrorCode.NONE:
             broker.dispatcher.meter.refused("Fetch", (plan.error,))
             place.complete(_encoded(head, plan.error, 0, []))
-            return
+            return None
         fetch = Fetch(broker, request, head, plan, connection.listener)
         fetch.place = place
-        fetch.read_some()
+        return fetch
 
-    long_fetches.begin(broker, connection, frame, head, look)
+    long_fetches.begin(broker, connection, frame, head, planned)
     return False
 
 
@@ -214,22 +216,21 @@ class Fetch:
             self._found += result.length
         return self._enough or self._found >= self._least
 
-    def read_some(self, start: int = 0) -> None:
-        """Look into very many partitions a portion at a time, then answer or wait."""
-        try:
-            self._read_portion(start)
-        except Exception:
-            logger.exception("a fetch of many partitions failed")
-            self.failed()
+    def read_in_steps(self) -> Generator[None, None, bool]:
+        """Look into very many partitions; the value in the end says whether what was found is enough for an answer."""
+        enough = False
+        count = len(self._results)
+        for start in range(0, count, AT_A_STEP):
+            enough = self.read(start, min(start + AT_A_STEP, count))
+            yield
+        return enough
 
-    def _read_portion(self, start: int) -> None:
-        stop = min(start + (AT_ONCE if self._plan.full else NEWS_AT_ONCE), len(self._results))
-        enough = self.read(start, stop)
-        if stop < len(self._results):
-            self._broker.loop.call_soon(self.read_some, stop)
-        elif self.cold:
+    def looked(self, enough: bool) -> None:
+        """Every partition was looked into: answer, or wait for more."""
+        assert self.place is not None
+        if self.cold:
             self.warm_up()
-        else:
+        elif self.place.wanted:
             self._complete_or_wait(enough)
 
     def _complete_or_wait(self, enough: bool) -> None:
@@ -410,6 +411,14 @@ class Fetch:
         session_id = session.id if session is not None else 0
         return (yield from write_in_steps(out, version, session_id, topics, nodes))
 
+    def remains(self) -> list[Any]:
+        """What is left of a fetch that was answered, which keeps none of it."""
+        remains: list[Any] = [self._request.topics, self._plan.wanted, self._results, self._positions]
+        self._request = self._request._replace(topics=[])
+        self._plan = self._plan._replace(wanted=[])
+        self._results, self._positions = [], {}
+        return remains
+
     def _pass_throttles(self) -> None:
         for throttle, position in self._throttled or ():
             result = self._results[position]
@@ -454,7 +463,7 @@ class Fetch:
     def _complete(self) -> None:
         assert self.place is not None
         if len(self._results) > NEWS_AT_ONCE:
-            long_fetches.answer(self._broker, self.place, self.answer_in_steps())
+            long_fetches.answer(self._broker, self)
         else:
             self.place.complete(self.answer())
 

@@ -17,7 +17,6 @@ from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
 from ottla.log.timestamps import TimedOffset, TimeSearch
 from ottla.net.dispatch import Context
-from ottla.net.release import released
 from ottla.records.header import CorruptBatch
 from ottla.replicas.partitions import Partition
 from ottla.wire.messages.list_offsets import (
@@ -27,6 +26,7 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.wire.release import released
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

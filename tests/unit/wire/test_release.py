@@ -5,12 +5,12 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ottla.net.release import AT_ONCE, released
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestTopics
 from ottla.wire.messages.offset_fetch import OffsetFetchResponse as Response
 from ottla.wire.messages.offset_fetch import OffsetFetchResponseGroup as Group
 from ottla.wire.messages.offset_fetch import OffsetFetchResponsePartitions as Partition
 from ottla.wire.messages.offset_fetch import OffsetFetchResponseTopics as Topic
+from ottla.wire.release import AT_ONCE, released
 
 MANY = 30_000
 
