@@ -133,6 +133,22 @@ def test_a_node_that_dies_is_named_and_not_started_again_and_the_rest_stops_clea
         stop(process)
 
 
+def test_a_closed_terminal_stops_all_nodes_cleanly_and_costs_none_before(tmp_path: Path) -> None:
+    port = free_ports(2)
+    with started(tmp_path, port, "--brokers", "2") as process:
+        line_of(process)
+        assert process.stdout is not None
+        process.stdout.close()
+        os.kill(int((tmp_path / "node-2" / "pid").read_text()), signal.SIGKILL)
+        until(lambda: not (tmp_path / "node-2" / "pid").exists(), "the end of node 2 was told to nobody", SECONDS)
+        process.send_signal(signal.SIGHUP)
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGHUP)  # the system's and the shell's
+        process.wait(SECONDS)
+        assert not (tmp_path / "node-1" / "pid").exists()
+        assert list((tmp_path / "node-1").rglob(".kafka_cleanshutdown")), "node 1 stopped cleanly"
+
+
 def test_more_brokers_join_a_cluster_that_is_there(tmp_path: Path) -> None:
     port = free_ports(4)
     with started(tmp_path, port, "--brokers", "3") as process:

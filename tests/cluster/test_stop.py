@@ -15,7 +15,7 @@ from support.raw import RawConnection
 MARKER = ".kafka_cleanshutdown"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_signal_under_load_stops_the_broker_cleanly_and_keeps_every_acknowledged_record(
     tmp_path: Path, number: signal.Signals
 ) -> None:

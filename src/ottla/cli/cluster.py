@@ -65,7 +65,7 @@ def start(
     ] = None,
     as_json: AsJsonLines = False,
 ) -> None:
-    """Run a cluster on this machine, in the foreground, until Ctrl-C or SIGTERM.
+    """Run a cluster on this machine, in the foreground, until Ctrl-C, SIGTERM or the end of its terminal.
 
     The first start writes a settings file a node, DIR/node-k/server.properties; later starts use what is there. With
     more --brokers than there are, new nodes join. A node that ends is not started again.

@@ -22,7 +22,7 @@ def serve(
         bool, typer.Option("--json", help="Say that the node is ready as a JSON object, for programs.")
     ] = False,
 ) -> None:
-    """Run one node in the foreground until Ctrl-C or SIGTERM.
+    """Run one node in the foreground until Ctrl-C, SIGTERM or the end of its terminal.
 
     ottla serve
     ottla serve --port 19092 --data /var/lib/ottla

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import ottla
 from ottla.node.local_cluster import DEFAULT_PORT, LocalNode, coordination_of, prepare
 from ottla.node.options import StartFailure
+from ottla.node.signals import ending_signals
 from ottla.runtime.world import RealClock
 
 STOP_SECONDS = 60.0
@@ -109,7 +110,7 @@ class LocalProcesses:
 
     def run(self) -> int:
         """Start, wait for the end of all nodes or a signal, stop."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in ending_signals():
             signal.signal(number, self._signalled)
         try:
             for node in self._nodes.values():
@@ -193,7 +194,9 @@ class LocalProcesses:
         )
 
     def _tell(self, sentence: str, document: dict[str, object]) -> None:
-        print(json.dumps(document, ensure_ascii=False) if self._wanted.as_json else sentence, flush=True)
+        # Who has closed the terminal, or the pipe, wants to hear no more; the nodes are none the worse for it.
+        with contextlib.suppress(OSError):
+            print(json.dumps(document, ensure_ascii=False) if self._wanted.as_json else sentence, flush=True)
 
     def _watch(self) -> str | None:
         """None when somebody wants us to stop; a sentence when no node is left."""
@@ -212,7 +215,10 @@ class LocalProcesses:
         return "no node is left; see the reasons above."
 
     def _stop(self) -> int:
-        """Stop what runs, all at once; a second signal, or too long a wait, kills."""
+        """Stop what runs, all at once; a second signal of a person's, or too long a wait, kills.
+
+        A terminal that is closed sends its signal twice: the system's own and that of the shell.
+        """
         self._send(subprocess.Popen.terminate)
         deadline = RealClock().monotonic() + STOP_SECONDS
         code = 0
@@ -225,7 +231,8 @@ class LocalProcesses:
                 self._send(subprocess.Popen.kill)
                 return 1
             if isinstance(event, _Told):
-                self._send(subprocess.Popen.kill)
+                if event.number in (signal.SIGTERM, signal.SIGINT):
+                    self._send(subprocess.Popen.kill)
             elif isinstance(event, _Ended):
                 self._forget(event.node_id)
                 code = code or (0 if event.code == 0 else 1)

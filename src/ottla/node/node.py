@@ -9,7 +9,6 @@ import asyncio
 import errno
 import json
 import logging
-import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine
@@ -36,6 +35,7 @@ from ottla.node.listeners import Address, BadListener, parse_listeners
 from ottla.node.log_lines import set_up
 from ottla.node.options import Options, StartFailure, resolve
 from ottla.node.roles import AUTOMATIC_LISTENER, by_zookeeper, controller_listener_names, split_listeners
+from ottla.node.signals import ending_signals
 from ottla.quorum.ports import UnreadableMetadata
 from ottla.quorum.state_file import BadQuorumState
 from ottla.records.codec import COMPILED
@@ -110,7 +110,7 @@ class Node:
         """Start, serve until a signal, stop."""
         loop = asyncio.get_running_loop()
         self._ending = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in ending_signals():
             loop.add_signal_handler(number, self._ending.set)
         sys.setswitchinterval(SWITCH_SECONDS)
         listeners = self._listen()
