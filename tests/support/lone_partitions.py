@@ -5,7 +5,7 @@ from typing import Any, cast
 from ottla.base.vocabulary import TopicPartition
 from ottla.log.partition_log import PartitionLog
 from ottla.replicas.partitions import Helpers, Partition
-from ottla.replicas.waiting_room import WaitingRoom
+from ottla.replicas.waits import WaitingRoom
 
 
 class NoIsrChanges:

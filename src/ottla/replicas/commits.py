@@ -5,62 +5,30 @@ message. Never knows: what is answered. Invariants: `done` is called exactly onc
 nothing has to be waited for, at once and without a timer.
 """
 
-from asyncio import AbstractEventLoop, TimerHandle
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Sequence
 
 from ottla.base.errors import ErrorCode
 from ottla.replicas.flusher import Flusher
 from ottla.replicas.partitions import Partition
+from ottla.replicas.waits import Countdown, first_error
 
 Errors = dict[Partition, ErrorCode]
 
 
-class Commit:
-    """One answer that waits; `done` hears which of its partitions failed."""
-
-    __slots__ = ("_done", "_errors", "_missing", "_timer")
-
-    def __init__(
-        self,
-        loop: AbstractEventLoop,
-        wanted: Sequence[tuple[Partition, int]],
-        done: Callable[[Errors], None],
-        seconds: float,
-    ) -> None:
-        self._done: Callable[[Errors], None] | None = done
-        self._errors: Errors = {}
-        highest: dict[Partition, int] = {}
-        for partition, offset in wanted:
-            highest[partition] = max(offset, highest.get(partition, offset))
-        self._missing = set(highest)
-        self._timer: TimerHandle = loop.call_later(seconds, self._expired)
-        for partition, offset in highest.items():
-            partition.when_committed(offset, self._told)
-
-    def _told(self, partition: Partition, error: ErrorCode) -> None:
-        if error != ErrorCode.NONE:
-            self._errors.setdefault(partition, error)
-        self._missing.discard(partition)
-        if not self._missing:
-            self._timer.cancel()
-            self._finish()
-
-    def _expired(self) -> None:
-        for partition in self._missing:
-            partition.forget_commit(self._told)
-            self._errors.setdefault(partition, ErrorCode.REQUEST_TIMED_OUT)
-        self._finish()
-
-    def forget(self) -> None:
-        """Nobody is there any more to hear of it."""
-        self._timer.cancel()
-        for partition in self._missing:
-            partition.forget_commit(self._told)
-
-    def _finish(self) -> None:
-        done, self._done = self._done, None
-        assert done is not None
-        done(self._errors)
+def await_commits(
+    loop: AbstractEventLoop, wanted: Sequence[tuple[Partition, int]], done: Callable[[Errors], None], seconds: float
+) -> Countdown[Partition]:
+    """`done` hears which of these partitions failed, when all have come so far or the time is over."""
+    highest: dict[Partition, int] = {}
+    for partition, offset in wanted:
+        highest[partition] = max(offset, highest.get(partition, offset))
+    countdown = Countdown(highest, done)
+    arrived = countdown.arrived
+    countdown.within(loop, seconds, lambda partition: partition.forget_commit(arrived))
+    for partition, offset in highest.items():
+        partition.when_committed(offset, arrived)
+    return countdown
 
 
 def missing(wanted: Sequence[tuple[Partition, int]]) -> list[tuple[Partition, int]]:
@@ -96,7 +64,7 @@ class Commits:
         if not waiting:
             done(ErrorCode.NONE)
             return
-        Commit(self.loop, waiting, lambda errors: done(next(iter(errors.values()), ErrorCode.NONE)), seconds)
+        await_commits(self.loop, waiting, lambda errors: done(first_error(errors.values())), seconds)
 
     def when_safe(
         self, wanted: Sequence[tuple[Partition, int]], done: Callable[[ErrorCode], None], seconds: float

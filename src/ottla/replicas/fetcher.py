@@ -21,7 +21,7 @@ from ottla.replicas.flusher import Flusher
 from ottla.replicas.partitions import Partition
 from ottla.replicas.throttles import Throttles
 from ottla.replicas.traffic import Traffic
-from ottla.replicas.waiting_room import WaitingRoom
+from ottla.replicas.waits import WaitingRoom
 from ottla.replication.follower import (
     Standing,
     cut_before_following,

@@ -15,27 +15,10 @@ from ottla.log.files import StorageFailure
 from ottla.log.flushing import FlushTicket
 from ottla.net.request_times import Times
 from ottla.replicas.partitions import Partition
+from ottla.replicas.waits import Countdown, first_error
 
 logger = logging.getLogger("ottla.broker")
 OnFlushed = Callable[[ErrorCode], None]
-
-
-class _Waiter:
-    """One answer that needs several logs on the disk."""
-
-    __slots__ = ("error", "missing", "told")
-
-    def __init__(self, missing: int, told: OnFlushed) -> None:
-        self.missing = missing
-        self.told = told
-        self.error = ErrorCode.NONE
-
-    def done(self, error: ErrorCode) -> None:
-        if error != ErrorCode.NONE:
-            self.error = error
-        self.missing -= 1
-        if self.missing == 0:
-            self.told(self.error)
 
 
 class Flusher:
@@ -45,15 +28,15 @@ class Flusher:
         self._loop = loop
         self._threads = threads
         self._failed = failed
-        self._running: dict[Partition, list[_Waiter]] = {}
-        self._next: dict[Partition, list[_Waiter]] = {}
+        self._running: dict[Partition, list[Countdown[Partition]]] = {}
+        self._next: dict[Partition, list[Countdown[Partition]]] = {}
         self.times = Times("flush")
         """How long flushes took, the wait for a thread included."""
 
     def when_flushed(self, partitions: Sequence[Partition], told: OnFlushed) -> None:
         """Flush these; `told` hears the outcome on the loop when everything appended until now is durable."""
-        waiter = _Waiter(len(partitions), told)
-        for partition in partitions:
+        waiter = Countdown(partitions, lambda errors: told(first_error(errors.values())))
+        for partition in dict.fromkeys(partitions):
             if partition in self._running:
                 self._next.setdefault(partition, []).append(waiter)
             else:
@@ -68,18 +51,18 @@ class Flusher:
     def busy(self) -> bool:
         return bool(self._running)
 
-    def _start(self, partition: Partition, waiters: list[_Waiter], sealed_only: bool = False) -> None:
+    def _start(self, partition: Partition, waiters: list[Countdown[Partition]], sealed_only: bool = False) -> None:
         log = partition.log
         if log is None:
-            self._settle(waiters, StorageFailure(str(partition), 0, "the directory is offline"))
+            self._settle(partition, waiters, StorageFailure(str(partition), 0, "the directory is offline"))
             return
         try:
             ticket = log.begin_flush(sealed_only=sealed_only)
         except StorageFailure as failure:
-            self._settle(waiters, failure)
+            self._settle(partition, waiters, failure)
             return
         if ticket is None:
-            self._settle(waiters, None)
+            self._settle(partition, waiters, None)
             return
         self._running[partition] = waiters
         begun = self._loop.time()
@@ -97,13 +80,15 @@ class Flusher:
         elif problem is not None and not isinstance(problem, StorageFailure):
             logger.error("flushing %s failed", partition, exc_info=problem)
             problem = StorageFailure(ticket.directory, 0, str(problem))
-        self._settle(waiters, problem)
+        self._settle(partition, waiters, problem)
         following = self._next.pop(partition, None)
         if following:
             self._start(partition, following)
 
-    def _settle(self, waiters: list[_Waiter], problem: StorageFailure | None) -> None:
+    def _settle(
+        self, partition: Partition, waiters: list[Countdown[Partition]], problem: StorageFailure | None
+    ) -> None:
         if problem is not None:
             self._failed(problem)
         for waiter in waiters:
-            waiter.done(ErrorCode.NONE if problem is None else ErrorCode.KAFKA_STORAGE_ERROR)
+            waiter.arrived(partition, ErrorCode.NONE if problem is None else ErrorCode.KAFKA_STORAGE_ERROR)

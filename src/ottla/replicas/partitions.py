@@ -16,7 +16,7 @@ from ottla.log.partition_log import PartitionLog
 from ottla.metadata.image import INTERNAL_TOPICS, NO_LEADER, BrokerImage, ClusterImage, PartitionImage
 from ottla.replicas.fetch_sessions import Key, Session
 from ottla.replicas.traffic import TopicTraffic, Traffic
-from ottla.replicas.waiting_room import WaitingRoom
+from ottla.replicas.waits import WaitingRoom
 from ottla.replication.leader import Leading
 from ottla.wire.fetch import NO_WATERMARK
 
@@ -168,15 +168,24 @@ class Partition:
 
     def appended(self) -> None:
         """The leader's log has grown: the watermark follows where nobody else counts; those who wait for it wake."""
+        self.grow()
+        self.wake()
+
+    def grow(self) -> None:
+        """The first half of `appended`, for those who append to several partitions before they wake anybody."""
+        log, leading = self.log, self.leading
+        assert log is not None, self.name
+        if leading is None:
+            log.high_watermark = log.end_offset
+        else:
+            leading.grew(log.end_offset, self.helpers.monotonic())
+
+    def wake(self) -> None:
+        """The other half."""
         leading = self.leading
         if leading is None:
-            log = self.log
-            assert log is not None, self.name
-            log.high_watermark = log.end_offset
             self.helpers.waiting.nudge(self)
             return
-        assert self.log is not None, self.name
-        leading.grew(self.log.end_offset, self.helpers.monotonic())
         if len(leading.maximal) == 1:
             self.advance()
         self.mark_dirty()

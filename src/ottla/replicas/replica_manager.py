@@ -30,7 +30,7 @@ from ottla.replicas.log_work import LogTask, LogWork
 from ottla.replicas.partitions import Partition, PartitionTable
 from ottla.replicas.throttles import Throttles
 from ottla.replicas.upkeep import Upkeep
-from ottla.replicas.waiting_room import WaitingRoom
+from ottla.replicas.waits import WaitingRoom
 from ottla.replication.leader import Leading
 
 logger = logging.getLogger("ottla.broker")

@@ -24,7 +24,7 @@ from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replicas.fetch_sessions import FetchSessions
 from ottla.replicas.partitions import PartitionTable
-from ottla.replicas.waiting_room import WaitingRoom
+from ottla.replicas.waits import WaitingRoom
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
 from ottla.wire.codec import decode, encode

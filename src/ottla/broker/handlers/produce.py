@@ -19,7 +19,7 @@ from ottla.log.partition_log import UNCHECKED
 from ottla.net.connection import Connection, Deferred
 from ottla.records.compression import Compression
 from ottla.records.header import MAGIC, MAGIC_POSITION
-from ottla.replicas.commits import Commit, Errors, missing
+from ottla.replicas.commits import Errors, await_commits, missing
 from ottla.replicas.partitions import Partition
 from ottla.replicas.record_checks import Verdict
 from ottla.wire.apis import PRODUCE, HotHead, hot_response
@@ -45,7 +45,7 @@ _SIZE = Struct(">i")
 _new = tuple.__new__  # half the time of a named tuple's own constructor
 FIRST_ZSTD = 7
 _FLAGS = 22  # the low byte of a batch's attributes
-_ODD = [
+_PRECHECK = [
     ErrorCode.INVALID_TXN_STATE
     if flags & 0x10
     else ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
@@ -84,7 +84,7 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
             _postpone(broker, connection, frame, head, granted)
             return
         admission = granted
-    carry_out(broker, connection, request, frame, head, admission)
+    append_and_answer(broker, connection, request, frame, head, admission)
 
 
 def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> None:
@@ -93,11 +93,11 @@ def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, he
     kept = connection.keep(frame)
     place = connection.defer(alone=True)
 
-    async def carry_out_in_steps() -> None:
+    async def append_in_steps() -> None:
         request = await broker.dispatcher.in_steps(read_in_steps(kept, position, version), bounded=True)
         if request.transactional_id is not None:
             # What is admitted is to be written at that moment, however much it is.
-            _carry_out_admitted(broker, connection, request, kept, head, place)
+            _append_admitted(broker, connection, request, kept, head, place)
             return
         waits: Waits = ([], [], [])
         answers: Answers = []
@@ -114,10 +114,10 @@ def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, he
         else:
             _answer(broker, connection, request, head, answers, waits, place)
 
-    broker.dispatcher.take_time(place, AT_ONCE, carry_out_in_steps)
+    broker.dispatcher.take_time(place, AT_ONCE, append_in_steps)
 
 
-def _carry_out_admitted(
+def _append_admitted(
     broker: "Broker",
     connection: Connection,
     request: ProduceRequest,
@@ -126,7 +126,7 @@ def _carry_out_admitted(
     place: Deferred,
 ) -> None:
     def go_on(granted: "Admission") -> None:
-        carry_out(broker, connection, request, frame, head, granted, place)
+        append_and_answer(broker, connection, request, frame, head, granted, place)
 
     admission = _admitted(broker, request, head[0])
     if isinstance(admission, tuple):
@@ -141,7 +141,7 @@ def _read(frame: memoryview, position: int, version: int) -> ProduceRequest:
     return request if len(topics) == 1 and len(topics[0][1]) == 1 else only_last(request)
 
 
-def carry_out(
+def append_and_answer(
     broker: "Broker",
     connection: Connection,
     request: ProduceRequest,
@@ -183,8 +183,8 @@ def _answer(
             place.complete([])
         return
     if uncommitted or unflushed:
-        later = _Later(broker, connection, head, answers)
-        if later.wait(uncommitted, unflushed, request.timeout_ms / 1000, place):
+        pending = _PendingAck(broker, connection, head, answers)
+        if pending.wait(uncommitted, unflushed, request.timeout_ms / 1000, place):
             return
     answer = encoded(broker, connection, head, answers)
     if place is None:
@@ -202,7 +202,7 @@ def _postpone(
     kept = memoryview(bytearray(frame))
 
     def go_on(granted: "Admission") -> None:
-        carry_out(broker, connection, _read(kept, head[2], head[0]), kept, head, granted, place)
+        append_and_answer(broker, connection, _read(kept, head[2], head[0]), kept, head, granted, place)
 
     _when_admitted(connection, admission, go_on)
 
@@ -254,7 +254,7 @@ def append(
             if records is None or not len(records):
                 results.append(_empty(index))
                 continue
-            odd = _ODD[records[_FLAGS]] if len(records) > _FLAGS else ErrorCode.NONE
+            odd = _PRECHECK[records[_FLAGS]] if len(records) > _FLAGS else ErrorCode.NONE
             if odd and records[MAGIC_POSITION] == MAGIC:
                 refusal = _refusal(odd, admission, partition, version)
                 if refusal is not None:
@@ -285,9 +285,8 @@ def append(
                 continue
             results.append(_new(PartitionResult, (index, *outcome, None)))
             if outcome[0] == 0:
-                if partition.leading is None:
-                    log.high_watermark = log.end_offset
-                elif acks_all:
+                partition.grow()
+                if acks_all and partition.leading is not None:
                     uncommitted.append((partition, log.end_offset, results, len(results) - 1))
                 if log.unflushed_messages >= log.settings.flush_messages:
                     unflushed.append(partition)
@@ -297,7 +296,7 @@ def append(
                 traffic.bytes_in += len(records)
                 traffic.messages_in += log.end_offset - before
         answers.append((topic, results))
-    _wake_readers(broker, grown)
+    _wake_readers(grown)
     if len(grown) < asked:
         _count_failed(broker, answers)
     return answers
@@ -363,14 +362,10 @@ def _count_refusals(broker: "Broker", failed: list[PartitionResult]) -> None:
     broker.dispatcher.meter.refused("Produce", [result.error for result in failed])
 
 
-def _wake_readers(broker: "Broker", grown: list[Partition]) -> None:
+def _wake_readers(grown: list[Partition]) -> None:
     """After all appends, so that a reader that waits for several of these partitions gets all in one answer."""
-    nudge = broker.waiting.nudge
     for partition in grown:
-        if partition.leading is None:
-            nudge(partition)
-        else:
-            partition.appended()
+        partition.wake()
 
 
 def _admitted(broker: "Broker", request: ProduceRequest, version: int) -> "Admission | Postponed":
@@ -428,7 +423,7 @@ def encoded(broker: "Broker", connection: Connection, head: HotHead, answers: An
     return out
 
 
-class _Later:
+class _PendingAck:
     """An answer that waits until what it acknowledges is replicated and on the disk."""
 
     __slots__ = ("_answers", "_broker", "_connection", "_head", "_missing", "_place", "_written")
@@ -453,7 +448,7 @@ class _Later:
         self._written = uncommitted
         self._missing = bool(waiting) + bool(unflushed)
         if waiting:
-            commit = Commit(self._broker.loop, waiting, self._committed, seconds)
+            commit = await_commits(self._broker.loop, waiting, self._committed, seconds)
             self._place.abandoned = commit.forget
         if unflushed:
             self._broker.flusher.when_flushed(unflushed, self._flushed)

@@ -17,6 +17,7 @@ from ottla.base.ports import Clock
 from ottla.base.vocabulary import TopicPartition
 from ottla.log.producers import EndMarker
 from ottla.replicas.partitions import Partition
+from ottla.replicas.waits import Countdown
 
 logger = logging.getLogger("ottla.transactions")
 
@@ -81,7 +82,7 @@ class Markers(Protocol):
 class PendingMarkers:
     """One transaction and the partitions that are still to be told."""
 
-    __slots__ = ("elsewhere", "failed", "left", "marker", "name", "tries", "underway", "written")
+    __slots__ = ("elsewhere", "failed", "left", "marker", "name", "tries", "written")
 
     def __init__(self, name: str, marker: EndMarker, partitions: Sequence[TopicPartition]) -> None:
         self.name = name
@@ -91,8 +92,6 @@ class PendingMarkers:
         self.written: list[tuple[Partition, int]] = []
         """Partitions that have it, and what must be committed there."""
         self.elsewhere: dict[int, list[TopicPartition]] = {}
-        self.underway = 0
-        """Answers that are waited for."""
         self.tries = 0
 
 
@@ -165,27 +164,41 @@ class MarkerQueue:
         """What is written here becomes safe; the other brokers are asked."""
         written, ending.written = ending.written, []
         elsewhere, ending.elsewhere = ending.elsewhere, {}
-        # One more, so that answers that are there at once do not end it before all have been asked for.
-        ending.underway = len(elsewhere) + 1
+        here = self._context.node_id
+        told = Countdown((here, *elsewhere), lambda _: self._all_told(ending))
         for broker_id, names in elsewhere.items():
-            self._markers.send(broker_id, ending.marker, names, partial(self._answered, ending))
+            self._markers.send(broker_id, ending.marker, names, partial(self._answered, ending, told, broker_id))
         if written:
-            self._markers.when_safe(written, partial(self._safe, ending, written))
+            self._markers.when_safe(written, partial(self._safe, ending, told, written))
         else:
-            self._answered(ending, {})
+            self._answered(ending, told, here, {})
 
-    def _safe(self, ending: PendingMarkers, written: Sequence[tuple[Partition, int]], error: ErrorCode) -> None:
+    def _safe(
+        self,
+        ending: PendingMarkers,
+        told: Countdown[int],
+        written: Sequence[tuple[Partition, int]],
+        error: ErrorCode,
+    ) -> None:
         # A marker that is there twice does no harm.
         failed = written if error != ErrorCode.NONE else ()
-        self._answered(ending, {partition.name: error for partition, _ in failed})
+        self._answered(ending, told, self._context.node_id, {partition.name: error for partition, _ in failed})
 
-    def _answered(self, ending: PendingMarkers, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+    def _answered(
+        self,
+        ending: PendingMarkers,
+        told: Countdown[int],
+        broker_id: int,
+        errors: Mapping[TopicPartition, ErrorCode],
+    ) -> None:
         if self._stopped:
             return
         for name, error in errors.items():
             self._failed(ending, name, error)
-        ending.underway -= 1
-        if ending.underway == 0 and (ending.failed or not self._complete(ending.name)):
+        told.arrived(broker_id)
+
+    def _all_told(self, ending: PendingMarkers) -> None:
+        if ending.failed or not self._complete(ending.name):
             self._again(ending)
 
     def _again(self, ending: PendingMarkers) -> None:

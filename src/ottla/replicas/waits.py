@@ -1,16 +1,20 @@
-"""Where requests wait that cannot be answered yet: one mechanism for all of them.
+"""How a broker waits: for something to happen (a waiting room), and for several things to be done (a countdown).
 
-Owns: who waits under which keys, and until when. Never knows: what they wait for. Invariants: a wait leaves once, by
-completing, by its deadline or because nobody is there to hear of it, and nothing of it stays behind; one that fails
-fails alone, and neither those who wait with it nor who woke it notice; waking very many takes turns with other work.
+Owns: who waits under which keys, and until when; what of several things is still missing. Never knows: what is waited
+for. Invariants: a wait leaves once, by completing, by its deadline or because nobody is there to hear of it, and
+nothing of it stays behind; one that fails fails alone, and neither those who wait with it nor who woke it notice;
+waking very many takes turns with other work.
 """
 
 import logging
 from asyncio import AbstractEventLoop, TimerHandle
-from collections.abc import Hashable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, Protocol, TypeVar
+
+from ottla.base.errors import ErrorCode
 
 logger = logging.getLogger("ottla.broker")
+K = TypeVar("K", bound=Hashable)
 
 MOST_SECONDS = 300.0
 """However long a client would wait: it is answered then, and asks again."""
@@ -121,3 +125,54 @@ class WaitingRoom:
                 wait.expired()
             except Exception:
                 self._fail(wait)
+
+
+class Countdown(Generic[K]):
+    """Several things that are under way, each known by a key; `done` hears, once, which of them failed, and why."""
+
+    __slots__ = ("_abandon", "_done", "_errors", "_missing", "_timer")
+
+    def __init__(self, keys: Iterable[K], done: Callable[[dict[K, ErrorCode]], None]) -> None:
+        self._missing = set(keys)
+        self._done = done
+        self._errors: dict[K, ErrorCode] = {}
+        self._timer: TimerHandle | None = None
+        self._abandon: Callable[[K], None] | None = None
+
+    def within(self, loop: AbstractEventLoop, seconds: float, abandon: Callable[[K], None]) -> None:
+        """What is missing after so many seconds has failed; `abandon` hears of it, that it is waited for no more."""
+        self._abandon = abandon
+        self._timer = loop.call_later(seconds, self._expired)
+
+    def arrived(self, key: K, error: ErrorCode = ErrorCode.NONE) -> None:
+        """One of them is done. What arrives a second time, or too late, changes nothing."""
+        missing = self._missing
+        if key not in missing:
+            return
+        if error:
+            self._errors[key] = error
+        missing.remove(key)
+        if not missing:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._done(self._errors)
+
+    def _expired(self) -> None:
+        missing = tuple(self._missing)
+        self.forget()
+        self._errors.update(dict.fromkeys(missing, ErrorCode.REQUEST_TIMED_OUT))
+        self._done(self._errors)
+
+    def forget(self) -> None:
+        """Nobody is there any more to hear of it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        missing, self._missing = self._missing, set()
+        if self._abandon is not None:
+            for key in missing:
+                self._abandon(key)
+
+
+def first_error(errors: Iterable[ErrorCode]) -> ErrorCode:
+    """Of several things that were done, what the first to fail failed for."""
+    return next(iter(errors), ErrorCode.NONE)

@@ -5,7 +5,8 @@ from collections.abc import Hashable
 
 import pytest
 
-from ottla.replicas.waiting_room import AT_ONCE, MOST_SECONDS, WaitingRoom
+from ottla.base.errors import ErrorCode
+from ottla.replicas.waits import AT_ONCE, MOST_SECONDS, Countdown, WaitingRoom, first_error
 from support.loop_time import LoopTime
 
 
@@ -115,3 +116,45 @@ async def test_a_guest_that_left_is_not_told_again() -> None:
     room.leave(guest)
     room.nudge("a")
     assert guest.heard == []
+
+
+def test_a_countdown_tells_once_what_failed_when_nothing_is_missing() -> None:
+    told: list[dict[str, ErrorCode]] = []
+    countdown = Countdown(("a", "b"), told.append)
+    countdown.arrived("a", ErrorCode.KAFKA_STORAGE_ERROR)
+    countdown.arrived("a")
+    assert told == []
+    countdown.arrived("b")
+    countdown.arrived("b", ErrorCode.REQUEST_TIMED_OUT)
+    assert told == [{"a": ErrorCode.KAFKA_STORAGE_ERROR}]
+    assert first_error(told[0].values()) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_what_is_missing_at_the_deadline_has_timed_out_and_is_let_go() -> None:
+    told: list[dict[str, ErrorCode]] = []
+    left: list[str] = []
+    over = asyncio.Event()
+
+    def hear(errors: dict[str, ErrorCode]) -> None:
+        told.append(errors)
+        over.set()
+
+    countdown = Countdown(("a", "b"), hear)
+    countdown.within(asyncio.get_running_loop(), 0.001, left.append)
+    countdown.arrived("a")
+    await asyncio.wait_for(over.wait(), 60)
+    countdown.arrived("b")
+    assert told == [{"b": ErrorCode.REQUEST_TIMED_OUT}]
+    assert left == ["b"]
+
+
+async def test_a_countdown_that_is_forgotten_tells_nobody() -> None:
+    told: list[object] = []
+    left: list[str] = []
+    countdown = Countdown(("a", "b"), told.append)
+    countdown.within(asyncio.get_running_loop(), 60, left.append)
+    countdown.forget()
+    countdown.arrived("a")
+    countdown.arrived("b")
+    assert told == []
+    assert sorted(left) == ["a", "b"]
