@@ -18,17 +18,13 @@ import pytest
 
 from ottla.log.settings import LogSettings
 from support.faulty_disk import ERRNOS, Call, possible
-from support.faulty_log import Down, FaultyLog
+from support.faulty_log import KEYED, SMALL, Down, FaultyLog
 
 ALL = os.environ.get("OTTLA_FAULTS") == "all"
 ENDINGS = ("goes on", "stops", "is killed", "loses power", "loses power by chance")
 SAMPLE = 97
 """Every so manieth case is in the sample."""
 
-SMALL = LogSettings(segment_bytes=420, index_interval_bytes=100, file_delete_delay_ms=1000, retention_ms=-1)
-KEYED = SMALL._replace(
-    cleanup_compact=True, cleanup_delete=False, min_cleanable_ratio=0.0, delete_retention_ms=0, segment_bytes=380
-)
 
 Story = Callable[[FaultyLog], None]
 

@@ -1,15 +1,16 @@
 """Power cuts at places where nothing failed before: what a flush, a roll and a cut leave unsynced between them."""
 
+import errno
 import struct
+from contextlib import suppress
+from itertools import product
 from random import Random
 
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.log.settings import LogSettings
-from support.faulty_log import FaultyLog
-
-SMALL = LogSettings(segment_bytes=420, index_interval_bytes=100, file_delete_delay_ms=1000, retention_ms=-1)
+from ottla.log.checkpoints import Checkpoint
+from support.faulty_log import KEYED, SMALL, Down, FaultyLog
 
 
 def lose_power(life: FaultyLog) -> None:
@@ -91,6 +92,126 @@ def test_an_emptied_index_of_transactions_does_not_come_back_after_a_flush() -> 
     life.checkpoint()
 
     lose_power(life)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 7])
+def test_indexes_are_whole_when_a_power_cut_brings_back_batches_that_were_cut_off(offset: int) -> None:
+    for chance in range(40):
+        life = FaultyLog(SMALL)
+        life.boot()
+        life.make()
+        for number in range(3):
+            life.append(b"doomed %d" % number, producer=2, transactional=True)
+            life.end_transaction(2, commit=False)
+            life.follow(2)
+        life.flush()
+        life.checkpoint()
+        life.cut(offset)
+        life.end("loses power by chance", chance)
+        life.boot()
+        life.compare(power_lost=True)
+
+
+def test_a_recovery_that_loses_power_leaves_no_flushed_segment_with_half_its_indexes() -> None:
+    for call, chance in product(range(60, 100), range(3)):
+        life = FaultyLog(SMALL)
+        life.boot()
+        life.make()
+        life.append(b"doomed", producer=2, transactional=True)
+        life.end_transaction(2, commit=False)
+        life.follow(9)
+        life.flush()
+        life.checkpoint()
+        life.end("is killed", 0)
+        life.disk.inner.remove("/data/orders-0/00000000000000000000.index")
+        life.disk.inner.sync_directory("/data/orders-0")
+        life.disk.fail_at(len(life.disk.calls) + call, errno.EIO, for_good=True)
+        with suppress(Down):
+            life.boot()
+        life.end("loses power by chance", chance)
+        life.boot()
+        life.compare(power_lost=True)
+
+
+@pytest.mark.parametrize("ending", ["is killed", "loses power"])
+def test_what_recovery_takes_away_does_not_come_back_after_a_clean_stop(ending: str) -> None:
+    life = FaultyLog(SMALL)
+    life.boot()
+    life.make()
+    life.follow(9)
+    if ending == "is killed":
+        life.flush()
+        life.checkpoint()
+        life.cut(0)
+    else:
+        assert life.log is not None
+        for segment in life.log.segments[1:]:
+            segment.sync()
+    life.end(ending, 0)
+    life.boot()
+    assert life.log is not None
+    assert life.log.end_offset == 0
+    life.stop()
+    life.disk.cut_power()
+    life.boot()
+
+    assert life.log is not None
+    assert life.log.end_offset == 0
+
+
+def test_an_index_of_a_compaction_that_was_given_up_takes_nobodys_place() -> None:
+    life = FaultyLog(KEYED)
+    life.boot()
+    life.make()
+    for number in range(9):
+        life.append(b"%d" % number * 20, key=b"k%d" % number)
+    life.flush()
+    life.checkpoint()
+    file = life.disk.inner.open("/data/orders-0/00000000000000000000.timeindex.swap", create=True)
+    file.append(struct.pack(">qi", 1, 0))
+    file.sync()
+
+    lose_power(life)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["no checkpoint between", "one that began before"])
+def test_a_topic_that_comes_again_is_not_held_against_the_checkpoints_of_the_one_that_went(late: bool) -> None:
+    life = FaultyLog(SMALL)
+    life.boot()
+    life.make()
+    life.follow(9)
+    life.delete_before(7)
+    life.flush()
+    life.checkpoint()
+    assert life.store is not None
+    work = life.store.begin_checkpoint(*Checkpoint)
+    life.delete()
+    life.make()
+    if late:
+        work.run()
+        life.store.finish_checkpoint(work)
+    life.follow(6)
+    life.end("is killed", 0)
+    life.boot()
+    life.compare(power_lost=False)
+
+
+def test_a_log_that_was_cut_below_its_start_is_whole_after_a_kill() -> None:
+    life = FaultyLog(SMALL)
+    life.boot(boot="monday")
+    life.make()
+    life.follow(9)
+    life.delete_before(3)
+    life.checkpoint()
+    life.cut(0)
+    life.epoch = 2
+    life.follow(2)
+    life.end("is killed", 0)
+    life.boot(boot="monday")
+    life.compare(power_lost=False)
+
+    assert life.log is not None
+    assert (life.log.start_offset, life.log.end_offset) == (0, 2)
 
 
 def test_a_piece_that_recovery_cut_off_does_not_come_back_after_a_clean_stop() -> None:

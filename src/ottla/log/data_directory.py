@@ -11,7 +11,8 @@ import json
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
+from threading import Lock
 from typing import NamedTuple
 
 from ottla.base.ports import Disk, File, Random
@@ -77,7 +78,21 @@ def aside_name(topic_partition: TopicPartition, identity: bytes, mark: str) -> s
 class DataDirectory:
     """A data directory this node holds the lock of once `claim` has returned."""
 
-    __slots__ = ("_disk", "_lock", "_world", "_written", "failure", "identity", "known_epoch", "last_epoch", "path")
+    __slots__ = (
+        "_begun",
+        "_disk",
+        "_lock",
+        "_said",
+        "_world",
+        "_writing",
+        "_written",
+        "failure",
+        "identity",
+        "known_epoch",
+        "last_epoch",
+        "path",
+        "turn",
+    )
 
     def __init__(self, path: str, world: World) -> None:
         self.path = path
@@ -91,7 +106,12 @@ class DataDirectory:
         self._disk = world.disk
         self._world = world
         self._lock: File | None = None
-        self._written: dict[Checkpoint, bytes] = {}
+        self.turn = 0
+        """Grows when logs begin here under names that checkpoints may know; who writes one says when he began."""
+        self._begun: dict[TopicPartition, int] = {}  # in which turn, for checkpoints that began before
+        self._said: dict[Checkpoint, dict[TopicPartition, int]] = {}  # by the files; more where a write failed
+        self._written: set[Checkpoint] = set()  # by this process, so that it knows that they last
+        self._writing = Lock()
 
     def claim(self) -> DirectoryProperties | None:
         """Make the directory, take its lock, and tell what it says of itself. Raises UnusableDirectory and OSError."""
@@ -196,17 +216,44 @@ class DataDirectory:
     def read_offsets(self, kind: Checkpoint) -> dict[TopicPartition, int]:
         """A checkpoint; a damaged one costs time (or history that retention would remove), never data."""
         try:
-            return read_checkpoint(self._disk, self.path, kind)
+            said = read_checkpoint(self._disk, self.path, kind)
         except BadCheckpoint as error:
             _logger.warning("%s", error)
             return {}
+        self._said[kind] = said
+        return said
 
-    def write_offsets(self, kind: Checkpoint, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write a checkpoint unless the file already says so: an idle node syncs nothing. Blocking."""
-        content = format_offsets(offsets)
-        if self._written.get(kind) != content:
-            replace_whole(self._disk, os.path.join(self.path, kind.value), content)
-            self._written[kind] = content
+    def write_offsets(self, kind: Checkpoint, offsets: dict[TopicPartition, int], turn: int | None = None) -> None:
+        """Write a checkpoint that was begun now, or in a turn, unless the file says so: an idle node syncs nothing.
+
+        Blocking; raises OSError.
+        """
+        with self._writing:
+            if turn is not None and turn < self.turn:
+                begun = self._begun
+                offsets = {name: offset for name, offset in offsets.items() if begun.get(name, 0) <= turn}
+            else:
+                self._begun.clear()
+            if kind not in self._written or self._said.get(kind) != offsets:
+                self._say(kind, offsets)
+
+    def forget(self, names: Sequence[TopicPartition]) -> None:
+        """Logs are about to begin under these names: what the checkpoints say of earlier ones is not about them, and
+        would have a start after a crash give up or believe what it finds. Blocking; raises OSError."""
+        with self._writing:
+            self.turn += 1
+            self._begun.update(dict.fromkeys(names, self.turn))
+            for kind, said in self._said.items():
+                if any(name in said for name in names):
+                    gone = set(names)
+                    self._say(kind, {name: offset for name, offset in said.items() if name not in gone})
+
+    def _say(self, kind: Checkpoint, offsets: dict[TopicPartition, int]) -> None:
+        self._said[kind] = self._said.get(kind, {}) | offsets
+        self._written.discard(kind)
+        replace_whole(self._disk, os.path.join(self.path, kind.value), format_offsets(offsets))
+        self._said[kind] = offsets
+        self._written.add(kind)
 
     def partitions(self) -> list[PartitionDirectory]:
         """The partition directories in it, put aside ones too. What is no partition's is left alone."""

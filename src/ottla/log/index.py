@@ -6,9 +6,12 @@ written sit in a small tail that is spilled to the file when it grows, on flush 
 system call for them; after a crash the indexes of unflushed segments are rebuilt from the batches anyway. Files are
 open only while they are written or read, and of what is written only a few windows are kept in memory, where the last
 look-ups were: an index costs no descriptor, and no more memory than that.
+Entries are dropped by removing the file, and what is kept is written into a new one: a file that was shortened may stay
+so when a power cut brings back the batches, and then it is taken for whole. Names come and go in their order.
 """
 
 import errno
+import math
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +47,13 @@ def _opened(disk: Disk, path: str, *, read_only: bool = False) -> Iterator[File]
         raise StorageFailure.of(path, error) from error
 
 
+def _remove(disk: Disk, path: str) -> None:
+    try:
+        disk.remove(path)
+    except OSError as error:
+        raise StorageFailure.of(path, error) from error
+
+
 def _append_at(file: File, size: int, data: ByteView) -> None:
     """Append behind `size` bytes, and leave no piece behind when that fails."""
     if file.size() != size:
@@ -75,6 +85,7 @@ class SparseIndex:
         "_firsts",
         "_per_window",
         "_tail",
+        "_tail_bytes",
         "_window",
         "_windows",
         "_written",
@@ -94,6 +105,7 @@ class SparseIndex:
         self._per_window = WINDOW_BYTES // self.ENTRY.size
         self.close()
         self._tail = bytearray()
+        self._tail_bytes: float = TAIL_ENTRIES * self.ENTRY.size
         self._written = 0
         self.entries = 0
 
@@ -111,13 +123,16 @@ class SparseIndex:
     def _add(self, entry: bytes) -> None:
         self._tail += entry
         self.entries += 1
-        if len(self._tail) >= TAIL_ENTRIES * self.ENTRY.size:
-            try:
-                self.spill()
-            except StorageFailure as failure:
-                # A full disk must not fail an append that is already written: the tail waits for room.
-                if not failure.out_of_space:
-                    raise
+        if len(self._tail) >= self._tail_bytes:
+            self._spill_where_there_is_room()
+
+    def _spill_where_there_is_room(self) -> None:
+        """A full disk must not fail an append that is already written, or a cut: the tail waits for room."""
+        try:
+            self.spill()
+        except StorageFailure as failure:
+            if not failure.out_of_space:
+                raise
 
     def spill(self, *, create: bool = False) -> None:
         """Write the tail to the file; `create` makes the file even when there is nothing to write."""
@@ -128,6 +143,7 @@ class SparseIndex:
                 _append_at(file, self._written * self.ENTRY.size, self._tail)
         self._written = self.entries
         self._tail = bytearray()
+        self._tail_bytes = TAIL_ENTRIES * self.ENTRY.size
 
     def entry(self, slot: int, cached: CachedReads | None = None) -> tuple[int, int]:
         """The numbers of one entry as they stand in the file."""
@@ -214,12 +230,22 @@ class SparseIndex:
         if entries >= self._written:
             del self._tail[(entries - self._written) * size :]
         else:
+            kept = bytearray(self._read(0, entries * size, None)) if entries else bytearray()
+            _remove(self._disk, self.path)
             self.close()
-            with _opened(self._disk, self.path) as file:
-                file.truncate(entries * size)
-            self._tail = bytearray()
-            self._written = entries
+            self._tail = kept
+            self._written = 0
+            self.entries = entries
+            self._spill_where_there_is_room()
         self.entries = entries
+
+    def reset(self) -> None:
+        """Begin with nothing, whatever the file holds; there is none until the next `spill` by name."""
+        _remove(self._disk, self.path)
+        self.close()
+        self._tail = bytearray()
+        self._tail_bytes = math.inf
+        self._written = self.entries = 0
 
     def close(self) -> None:
         """Let the windows go; what is in the tail stays, and the file is read again when needed."""
@@ -304,6 +330,10 @@ class TimeIndex(SparseIndex):
 
     def keep(self, entries: int) -> None:
         super().keep(entries)
+        self._last = None
+
+    def reset(self) -> None:
+        super().reset()
         self._last = None
 
     def truncate_to(self, offset: int) -> None:
@@ -429,25 +459,23 @@ class TransactionIndex:
                 raise CorruptIndex(f"{self.path} holds an entry of version {version} that ends at {last_offset}")
 
     def truncate_to(self, offset: int) -> None:
+        """Drop those that end at an offset or after it."""
         entries = self.all()
-        kept = self.ENTRY.size * sum(1 for aborted in entries if aborted.last_offset < offset)
-        written = len(entries) * self.ENTRY.size - len(self._tail)
-        if kept < written:
-            self._cut(kept)
-        del self._tail[max(kept - written, 0) :]
-        self._last_offset = None
+        kept = [aborted for aborted in entries if aborted.last_offset < offset]
+        if len(kept) == len(entries):
+            return
+        if self._size:
+            _remove(self._disk, self.path)
+        self._size = 0
+        self._tail = bytearray().join(self.ENTRY.pack(0, *aborted) for aborted in kept)
+        self._last_offset = kept[-1].last_offset if kept else -1
 
     def reset(self) -> None:
-        if self._size != 0 and self._disk.exists(self.path):
-            self._cut(0)
+        """Begin with nothing, whatever the file holds."""
+        _remove(self._disk, self.path)
         self._size = 0
         self._tail = bytearray()
         self._last_offset = -1
-
-    def _cut(self, size: int) -> None:
-        with _opened(self._disk, self.path) as file:
-            file.truncate(size)
-        self._size = size
 
     def _entry_bytes(self, *, whole_file: bool = False) -> bytes:
         """The entries as written; also learns the size when an earlier life left the file."""

@@ -26,6 +26,7 @@ from ottla.log.files import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
     StorageFailure,
     World,
     offset_of,
@@ -121,7 +122,7 @@ class _Opening:
         self._epochs = self._read_epochs(names)
         suspects = self._load_segments(names)
         self._snapshots.remove_strays(segment.base_offset for segment in self._segments)
-        start_offset, recovery_point, clean, cleaned_offset, _, _ = self._remembered
+        start_offset, recovery_point, clean, cleaned_offset, power_kept, _ = self._remembered
         if suspects:
             self._recover(suspects)
         self._drop_empty_leftover()
@@ -129,6 +130,9 @@ class _Opening:
             # The file of a segment that was not flushed whole is synced again: the log may have been cut in it.
             recovery_point = min(recovery_point, self._unflushed[0].base_offset)
         end_offset = self._segments[-1].next_offset() if self._segments else start_offset
+        if power_kept and self._segments and end_offset < start_offset:
+            # Nothing is missing: it was cut below where it began, and nobody has written that down yet.
+            start_offset = self._segments[0].base_offset
         if end_offset < start_offset or not self._segments:
             self._begin_anew(start_offset)
             end_offset = recovery_point = start_offset
@@ -155,6 +159,7 @@ class _Opening:
             cleaned_offset,
             self._remembered.recovery_point,
             self._remembered.cleaned_offset or 0,
+            clean and not suspects and self._intact,
         )
 
     def _read_epochs(self, names: list[str]) -> EpochHistory:
@@ -228,7 +233,7 @@ class _Opening:
 
     def _sound(self, segment: Segment, present: set[str]) -> bool:
         """Whether a flushed segment has its indexes and, if it is the last one, whole batches at its end."""
-        if f"{segment.base_offset:020d}{INDEX_SUFFIX}" not in present:
+        if not {f"{segment.base_offset:020d}{suffix}" for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)} <= present:
             return False
         try:
             segment.transaction_index.check(segment.base_offset)
@@ -254,11 +259,9 @@ class _Opening:
                 scanner.epochs = scanner.epochs or RetoldEpochs(self._epochs, segment.base_offset)
             # Transactions may have begun in the segments before.
             rebuild(self._producers, self._segments, start_offset, segment.base_offset, now_ms)
-            problem = scanner.scan(segment, self._following(segment))
+            # The next start takes what was flushed for flushed, with its indexes.
+            problem = scanner.scan(segment, self._following(segment), flushed=segment not in self._unflushed)
             self._snapshots.take(self._producers, self._producers.end_offset)
-            if segment not in self._unflushed:
-                # The next start takes it for flushed, with its indexes.
-                segment.sync()
             if problem is not None:
                 self._intact = False
                 if segment in self._unflushed:
@@ -364,15 +367,17 @@ def settle_leftovers(disk: Disk, directory: str, settings: LogSettings) -> list[
     """Finish or undo what a crash interrupted, by the second suffixes; answers the names that are left."""
     names = disk.list(directory)
     cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
-    swapped = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    swapped = [name for name in names if name.endswith(SWAP_SUFFIX) and offset_of(name) is not None]
     deleted = [name for name in names if name.endswith(DELETED_SUFFIX)]
     deleted += [name for name in names if name.endswith(LOG_SUFFIX + TEMPORARY_SUFFIX)]
     if not cleaned and not swapped and not deleted:
         return names
-    lowest_cleaned = min((offset for name in cleaned if (offset := offset_of(name)) is not None), default=None)
+    lowest_cleaned = min(_bases(cleaned, CLEANED_SUFFIX), default=None)
+    finished = set(_bases(swapped, LOG_SUFFIX + SWAP_SUFFIX))
     for name in swapped:
         offset = offset_of(name)
-        if lowest_cleaned is not None and offset is not None and offset >= lowest_cleaned:
+        # The log file is the last one to become a `.swap`, and the last one to lose the name.
+        if offset not in finished or (lowest_cleaned is not None and offset >= lowest_cleaned):
             deleted.append(name)
     # What says that a `.swap` does not count goes after it.
     for name in deleted + cleaned:
@@ -381,7 +386,7 @@ def settle_leftovers(disk: Disk, directory: str, settings: LogSettings) -> list[
     for name in swapped:
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
             _give_way(disk, directory, settings, name)
-    for name in swapped:
+    for name in sorted(swapped, key=lambda name: name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
     return disk.list(directory)
 

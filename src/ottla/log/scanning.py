@@ -57,23 +57,20 @@ class Scanner:
         self.epochs: RetoldEpochs | None = None
         """Told of the batches' epochs when it is there."""
 
-    def scan(self, segment: Segment, following: int | None) -> str | None:
+    def scan(self, segment: Segment, following: int | None, *, flushed: bool) -> str | None:
         """Read every batch, make the indexes anew and cut at the first byte that is no batch; answers why it was cut.
 
-        `following` is where the next segment begins. Raises UnknownFormat and OSError.
+        `following` is where the next segment begins; what was `flushed` is so again. Raises UnknownFormat and OSError.
         """
         size = segment.size
         view = segment.file.map()
         refuse_unknown_formats(segment.path, view, size)
-        segment.index.keep(0)
-        segment.time_index.keep(0)
-        segment.transaction_index.reset()
         segment.begin_scan()
         position, problem = self._walk(segment, view, following)
         if problem is not None:
             self._put_aside(segment.path, view, position, size, problem)
         del view
-        segment.end_scan(position)
+        segment.end_scan(position, lasting=flushed)
         return problem
 
     def _walk(self, segment: Segment, view: memoryview, following: int | None) -> tuple[int, str | None]:

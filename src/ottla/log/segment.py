@@ -283,13 +283,21 @@ class Segment:
         """Whether batches came or went since its indexes were last written whole."""
         return self._cut or self._gap > 0
 
-    def seal(self) -> None:
-        """Write what a segment holds that takes no more batches: the last time entry, and its indexes whole."""
+    def seal(self, *, lasting: bool = False) -> None:
+        """Write what a segment holds that takes no more batches: the last time entry, and its indexes whole.
+
+        `lasting` makes it durable, the offset index last: recovery takes a flushed segment that has one for whole.
+        Blocking then; raises StorageFailure.
+        """
         if self._latest is not None:
             self.time_index.append(*self._latest)
-        self.index.spill(create=True)
         self.time_index.spill(create=True)
         self.transaction_index.spill()
+        if lasting:
+            self.sync()
+        self.index.spill(create=True)
+        if lasting:
+            self.sync()
         self._cut = False
 
     def index_paths(self) -> list[str]:
@@ -438,20 +446,26 @@ class Segment:
         return timestamp, offset
 
     def begin_scan(self) -> None:
-        """All that is known of the batches is forgotten; a recovery scan tells it again by `note`."""
+        """All that is known of the batches is forgotten; a recovery scan tells it again by `note`. The offset index is
+        the first file to go, and the last to come."""
+        self.index.reset()
+        self.time_index.reset()
+        self.transaction_index.reset()
         self._latest = (-1, self.base_offset)
         self._first_timestamp = None
         self._gap = 0
 
-    def end_scan(self, size: int) -> None:
-        """The scan is through: only `size` bytes are whole batches. The indexes are written."""
+    def end_scan(self, size: int, *, lasting: bool) -> None:
+        """The scan is through: only `size` bytes are whole batches. The indexes are written, if need be to last."""
         if size != self.size:
             self.file.truncate(size)
             # The next stop may be a clean one, and nobody looks then whether the rest has come back.
             sync_open(self.file)
             self.size = size
         self._gap = 0
-        self.seal()
+        self.seal(lasting=lasting)
+        # Whoever wrote it may have cut it, too, and nothing of that lasts before it is synced.
+        self._cut = not lasting
 
     def rename(self, suffix: str, *, log_last: bool = False) -> None:
         """Give all files another second suffix (`.deleted`, `.swap`, none). Can be done again when it failed.

@@ -58,6 +58,15 @@ class Creation:
 
     def run(self) -> None:
         """Make the directories and what a new log needs in them. Blocking, some 50 µs a log."""
+        for directory in {choices[0] for choices in self._directories if choices}:
+            with suppress(OSError):  # met again for each log
+                directory.forget(
+                    [
+                        new.topic_partition
+                        for new, choices in zip(self._wanted, self._directories, strict=True)
+                        if choices[:1] == [directory]
+                    ]
+                )
         for new, choices in zip(self._wanted, self._directories, strict=True):
             for directory in choices:
                 try:
@@ -72,6 +81,7 @@ class Creation:
         path = os.path.join(directory.path, str(new.topic_partition))
         found = self._world.disk.exists(path)
         try:
+            directory.forget((new.topic_partition,))
             self._world.disk.make_directory(path)
             write_topic_id(self._world.disk, path, new.topic_id)
             return load_log(self._world, new.topic_partition, path, new.settings, topic_id=new.topic_id)
@@ -86,14 +96,15 @@ class Creation:
 class CheckpointWork(NamedTuple):
     """Offsets as they were on the loop, to be written by a thread."""
 
-    offsets: list[tuple[DataDirectory, Checkpoint, dict[TopicPartition, int]]]
+    offsets: list[tuple[DataDirectory, Checkpoint, dict[TopicPartition, int], int]]
+    """Where, which and what, and the directory's turn."""
     failures: list[tuple[DataDirectory, StorageFailure]]
 
     def run(self) -> None:
         """Write the files. Blocking."""
-        for directory, kind, offsets in self.offsets:
+        for directory, kind, offsets, turn in self.offsets:
             try:
-                directory.write_offsets(kind, offsets)
+                directory.write_offsets(kind, offsets, turn)
             except OSError as error:
                 self.failures.append((directory, StorageFailure.of(directory.path, error)))
 
@@ -390,7 +401,7 @@ class LogStore:
                 log.checkpointed_clean = max(log.checkpointed_clean, log.cleaned_offset or 0)
         return CheckpointWork(
             [
-                (directory, kind, self._offsets(kind, self._held[directory]))
+                (directory, kind, self._offsets(kind, self._held[directory]), directory.turn)
                 for directory in self.live
                 for kind in kinds
             ],
@@ -414,7 +425,7 @@ class LogStore:
     def finish_checkpoint(self, work: CheckpointWork) -> None:
         """Take directories offline whose checkpoints could not be written (unless merely full)."""
         failed = {directory for directory, _ in work.failures}
-        for directory, kind, offsets in work.offsets:
+        for directory, kind, offsets, _ in work.offsets:
             if directory in failed:
                 continue
             for name, log in self._held[directory].items():

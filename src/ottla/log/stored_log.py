@@ -47,6 +47,8 @@ class LoadedLog(NamedTuple):
     cleaned_offset: int | None = None
     checkpointed: int = 0
     checkpointed_clean: int = 0
+    names_last: bool = True
+    """Whether what its directory holds was last synced by who stopped properly, and has not been changed since."""
 
 
 class StoredLog:
@@ -118,8 +120,9 @@ class StoredLog:
         self._recent_positions: list[int] = []
         # Indexes that recovery made anew, or a roll left behind, and that no flush has covered.
         self._sealed = self._run.items[self._run.slot(self.recovery_point) : -1]
-        # Counted up when names in the directory change. Those that were found may not have been synced either.
-        self._names = 1
+        # Counted up when names in the directory change. Those that were found are synced with the first flush; a clean
+        # stop leaves that out only where nobody can have changed any since the last one.
+        self._names = 1 if loaded.names_last else 2
         self._lasting_names = 0
         self.settings = settings
         self._activate()
@@ -378,7 +381,7 @@ class StoredLog:
         self._run.items[first : first + len(old)] = new
         bases = {segment.base_offset for segment in new}
         self._retire(old, [segment.base_offset for segment in old if segment.base_offset not in bases])
-        self._owe(*[partial(segment.rename, "") for segment in new])
+        self._owe(*[partial(segment.rename, "", log_last=True) for segment in new])
         self.settle()
 
     def discard(self, segment: Segment) -> None:

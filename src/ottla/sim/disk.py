@@ -29,7 +29,7 @@ class _Content:
     def __init__(self) -> None:
         self.data = bytearray()
         self.floor = 0
-        self.before: tuple[bytes, int] | None = None
+        self.before: tuple[bytes, int, list[tuple[int, int]]] | None = None
         self.lost: list[tuple[int, int]] = []
         self.modified_ms = 0
 
@@ -40,12 +40,12 @@ class _Content:
     def fail_sync(self) -> None:
         """A sync failed: nobody will try to write these bytes again."""
         if self.floor < len(self.data):
-            self.lost.append((self.floor, len(self.data)))
+            self.lost = [*self.lost, (self.floor, len(self.data))]
             self.floor = len(self.data)
 
     def truncate(self, size: int) -> None:
         if size < self.floor and self.before is None:
-            self.before = (bytes(self.data), self.floor)
+            self.before = (bytes(self.data), self.floor, self.lost)
         if size < len(self.data):
             del self.data[size:]
         else:
@@ -55,12 +55,12 @@ class _Content:
 
     def cut_power(self, random: Random) -> None:
         if self.before is not None and random.random() < 0.5:
-            data, floor = self.before
+            # What was written since is not there either, nor are the holes in it.
+            data, self.floor, self.lost = self.before
             self.data = bytearray(data)
-            self.floor = floor
         for start, end in self.lost:
             self.data[start:end] = bytes(end - start)
-        self.lost.clear()
+        self.lost = []
         size = len(self.data)
         if size > self.floor:
             chance = random.random()
