@@ -74,7 +74,8 @@ class FaultyLog:
         self.now: dict[int, Written] = {}
         """What was acknowledged and neither cut off nor given up by retention."""
         self.start = self.furthest_start = 0
-        """Epochs below where the log ever began are forgotten, also when what was deleted there comes back."""
+        """What was below where the log ever began is forgotten (its epochs, the transactions that began there), also
+        when the records come back."""
         self.maybe: dict[int, set[Written]] = {}
         """What may be there again after a restart: an operation that takes it away was not finished, or one that would
         have brought it failed in the middle."""
@@ -470,15 +471,16 @@ class FaultyLog:
                     opened.setdefault(producer, offset)
                 continue
             first = opened.pop(producer, None)
-            if first is not None and not written.commit:
+            if first is not None and first >= self.furthest_start and not written.commit:
                 aborted.append((producer, first, offset))
         told = log.aborted_transactions(log.start_offset, log.end_offset)
         # One that began in what was deleted is told with its beginning, and the records show only the rest of it.
-        begun = [_span(each) for each in told if each.first_offset >= log.start_offset]
+        begun = [_span(each) for each in told if each.first_offset >= max(log.start_offset, self.furthest_start)]
         cropped = {(each.producer_id, each.last_offset) for each in told if each.first_offset < log.start_offset}
         assert sorted(begun) == sorted(span for span in aborted if (span[0], span[2]) not in cropped), (told, aborted)
         log.high_watermark = log.end_offset
-        assert log.last_stable_offset <= min(opened.values(), default=log.end_offset)
+        known = [first for first in opened.values() if first >= self.furthest_start]
+        assert log.last_stable_offset <= min(known, default=log.end_offset)
 
     def _compare_look_ups(self, batches: list[tuple[BatchHeader, list[Record]]]) -> None:
         log = self.log
@@ -505,12 +507,18 @@ class FaultyLog:
         opened: set[int] = set()
         for offset, written in sorted(there.items()):
             producer = written.producer[0]
-            if producer >= 0:
+            if producer >= 0 and offset >= self.furthest_start:
                 opened.discard(producer)
                 if written.commit is None:
                     last[producer] = (offset, written)
                     opened |= {producer} if written.transactional else set()
-        for producer, (offset, written) in last.items():
+        for producer, (offset, written) in list(last.items()):
+            state = log.producers.state(producer)
+            if self.settings.cleanup_compact and state is not None and state.last_sequence > written.producer[2]:
+                # A cut took away what compaction had believed to be this producer's last batch.
+                self.sequences[producer] = state.last_sequence + 1
+                del last[producer]
+                continue
             # What compaction emptied had a key once, and would not be taken without one.
             emptied = self.settings.cleanup_compact and written.key is None
             data = self._batch(0, written._replace(key=b"any") if emptied else written)

@@ -219,7 +219,8 @@ class _Opening:
         except CorruptBatch:
             return True
         if last is None:
-            return not self._compacted
+            # Compaction may leave nothing of it. An index that leads behind the end is that of another life.
+            return segment.size > 0 or not self._compacted
         epoch = self._epochs.epoch_at(last.base_offset)
         return (
             last.next_offset > following
