@@ -22,7 +22,7 @@ from ottla.log.settings import LogSettings
 from support.faulty_disk import ERRNOS, Call, possible
 from support.faulty_log import KEYED, SMALL, Down, FaultyLog
 
-FIRST, _, COUNT = os.environ.get("OTTLA_LIVES", "1+40").partition("+")
+FIRST, _, COUNT = os.environ.get("OTTLA_LIVES", "1+25").partition("+")
 LIFETIMES = 4
 PRODUCERS = (1, 2)
 TRANSACTIONAL = (11, 12, 13)

@@ -4,8 +4,8 @@ Owns: the bytes of `.index`, `.timeindex` and `.txnindex` files and the look-ups
 Invariants: keys grow strictly within a file; a file holds whole entries only (no preallocation). Entries not yet
 written sit in a small tail that is spilled to the file when it grows, on flush and on seal, so an append pays no
 system call for them; after a crash the indexes of unflushed segments are rebuilt from the batches anyway. Files are
-open only while they are written or read, and of what is written only a few windows are kept in memory, where the last
-look-ups were: an index costs no descriptor, and no more memory than that.
+open only while they are written or read, and of what is written windows are kept in memory where look-ups were, as
+many as there is room for in all indexes together: an index costs no descriptor, and no more memory than that.
 Entries are dropped by removing the file, and what is kept is written into a new one: a file that was shortened may stay
 so when a power cut brings back the batches, and then it is taken for whole. Names come and go in their order.
 """
@@ -13,6 +13,7 @@ so when a power cut brings back the batches, and then it is taken for whole. Nam
 import errno
 import math
 import struct
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar, NamedTuple, TypeAlias
@@ -25,13 +26,17 @@ TAIL_ENTRIES = 128
 """How many entries wait in memory before they are written."""
 _AT_ONCE = 128
 """How many aborted transactions are read at a time."""
-WINDOW_BYTES = 8192
-"""A piece of a file that is kept in memory: the offsets of some 4 MB of log."""
-MOST_WINDOWS = 4
-"""So many for each index, for readers at different places."""
+WINDOW_BYTES = 16384
+"""A piece of a file that is kept in memory: the offsets of some 8 MB of log."""
+MOST_WINDOWS = 2048
+"""So many of all indexes together (32 MB); those that were read first go first."""
 Window: TypeAlias = tuple[int, ByteView]
 """Entries of a file from a slot on."""
 _NOTHING: Window = (0, b"")
+_read_windows: "deque[tuple[dict[int, ByteView], int]]" = deque()
+"""Those in memory, in the order in which they were read, each with the windows of its index and its number there. Any
+thread may add to it; the operations on it are single ones."""
+_TWO_POSITIONS = struct.Struct(">4xi4xi")
 
 
 @contextmanager
@@ -162,21 +167,22 @@ class SparseIndex:
         first = number * per
         count = min(self._written - first, per)
         windows = self._windows
-        view = windows.pop(number, b"")
+        view = windows.get(number, b"")
         if len(view) < count * self.ENTRY.size:
             view = self._read(first, count * self.ENTRY.size, cached)
-            if len(windows) >= MOST_WINDOWS:
-                windows.pop(next(iter(windows)), None)
-        windows[number] = view
+            if number not in windows:
+                _read_windows.append((windows, number))
+                if len(_read_windows) > MOST_WINDOWS:
+                    others, oldest = _read_windows.popleft()
+                    others.pop(oldest, None)
+            windows[number] = view
         self._window = window = (first, view)
         return window
 
-    def _first_of(self, number: int, cached: CachedReads | None) -> tuple[int, int]:
+    def _read_first(self, number: int, cached: CachedReads | None) -> tuple[int, int]:
         """The entry that a window begins with: it stays the same, and there are few."""
-        entry = self._firsts.get(number)
-        if entry is None:
-            read = self._read(number * self._per_window, self.ENTRY.size, cached)
-            entry = self._firsts[number] = self.ENTRY.unpack(read)
+        read = self._read(number * self._per_window, self.ENTRY.size, cached)
+        entry = self._firsts[number] = self.ENTRY.unpack(read)
         return entry
 
     def _read(self, slot: int, length: int, cached: CachedReads | None) -> ByteView:
@@ -214,9 +220,10 @@ class SparseIndex:
     def _find_window(self, key: int, field: int, cached: CachedReads | None) -> Window:
         """The window where the last written entry up to `key` is; the first one when there is none."""
         low, high = 0, (self._written - 1) // self._per_window
+        known = self._firsts.get
         while low < high:
             middle = (low + high + 1) >> 1
-            if key < self._first_of(middle, cached)[field]:
+            if key < (known(middle) or self._read_first(middle, cached))[field]:
                 high = middle - 1
             else:
                 low = middle
@@ -273,6 +280,10 @@ class OffsetIndex(SparseIndex):
     def bracket(self, offset: int, cached: CachedReads | None = None) -> tuple[int, int | None]:
         """Where a scan for `offset` has to begin, and where the next entry's batch begins, which reaches beyond it."""
         slot = self._slot(offset - self.base_offset, 0, cached)
+        first, view = self._window
+        at = (slot - first) * 8
+        if 0 <= at <= len(view) - 16 and slot >= 0:
+            return _TWO_POSITIONS.unpack_from(view, at)
         start = self.entry(slot, cached)[1] if slot >= 0 else 0
         return start, self.entry(slot + 1, cached)[1] if slot + 1 < self.entries else None
 
