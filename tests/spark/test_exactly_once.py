@@ -12,6 +12,7 @@ import pytest
 import ottla.blocking
 from ottla.admin import FeatureChange
 from ottla.base.errors import ErrorCode
+from ottla.client.errors import BrokerError
 from ottla.spark import sink, transactions
 from ottla.spark.journal import Superseded
 from ottla.spark.sink import ExactStreamWriter, Task
@@ -193,6 +194,27 @@ def test_a_task_that_fails_leaves_nothing_and_its_next_attempt_writes(
         writer.write_task(Task(query.query, 0, 0, 0), rows(True))
     query.commit(0, [writer.write_task(Task(query.query, 0, 0, 1), rows(False))])
     assert_committed(broker, "sink-failed", ["a"])
+
+
+def test_a_task_whose_transaction_ran_out_of_time_says_so(broker: Broker, run: Callable[[str], Run]) -> None:
+    query = run("sink-late")
+    writer, task = query.shipped(), Task(query.query, 0, 0, 0)
+    session = sink._session(query.options)
+    rows = pa.record_batch({"value": ["x" * 1000] * 5000})  # more than a portion: it is sent before the next is taken
+
+    def slowly() -> Iterator[pa.RecordBatch]:
+        yield rows
+        prefix = f"ottla-spark-{query.options.sink_id}-"
+        (own,) = until(
+            lambda: session.run(transactions.find_open(session.cluster, prefix, session.deadline())), "its transaction"
+        )
+        session.run(transactions.init(session.cluster, own, session.deadline()))  # as its time-out would
+        yield rows
+
+    with pytest.raises(BrokerError, match=r"took longer than transaction\.timeout\.ms, or another driver"):
+        writer.write_task(task, slowly())
+    query.batch(0, [["a"]])
+    assert_committed(broker, "sink-late", ["a"])
 
 
 def test_what_attempts_left_open_that_died_is_aborted_with_the_batch(broker: Broker, run: Callable[[str], Run]) -> None:

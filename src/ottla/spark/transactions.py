@@ -41,7 +41,7 @@ _LAST_OF_FIRST_PROTOCOL = 4
 LAST_WITH_EXPLICIT_PARTITIONS = 11
 """Of Produce."""
 
-_LOST = frozenset(
+LOST = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -50,6 +50,8 @@ _LOST = frozenset(
         ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
+"""What is said to who goes on with a transaction that somebody ended."""
+ENDED = "its transaction has ended: it took longer than transaction.timeout.ms, or another driver runs the query"
 
 
 class Identity(NamedTuple):
@@ -155,7 +157,8 @@ async def add(cluster: Cluster, identity: Identity, partitions: Iterable[TopicPa
         answer = await _ask(cluster, identity, request, AddPartitionsToTxnResponse, deadline, _LAST_FOR_CLIENTS)
         for topic in answer.results_by_topic_v3_and_below:
             for part in topic.results_by_partition:
-                _refuse(part.partition_error_code, f"{topic.name}-{part.partition_index}")
+                said = ENDED if known_code(part.partition_error_code) in LOST else None
+                _refuse(part.partition_error_code, f"{topic.name}-{part.partition_index}", said)
 
     await cluster.retry(ask, deadline)
 
@@ -167,7 +170,7 @@ async def end(cluster: Cluster, identity: Identity, committed: bool, deadline: f
 
     async def ask() -> Ending:
         answer = await _ask(cluster, identity, request, EndTxnResponse, deadline, highest)
-        if known_code(answer.error_code) in _LOST:
+        if known_code(answer.error_code) in LOST:
             return Ending.LOST
         _refuse(answer.error_code, identity.transactional_id)
         return Ending.DONE
@@ -188,6 +191,6 @@ async def _learn(cluster: Cluster, deadline: float) -> None:
         await cluster.connect(deadline)
 
 
-def _refuse(code: int, subject: str) -> None:
+def _refuse(code: int, subject: str, said: str | None = None) -> None:
     if code:
-        raise BrokerError(code, f"transaction {subject}")
+        raise BrokerError(code, f"transaction {subject}", said)

@@ -218,5 +218,6 @@ class RowWriter:
                 there = code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
                 if self.landed is None and code == ErrorCode.NONE:
                     self.landed = Landed(*partition, part.base_offset)
-                outcome[partition] = None if there else BrokerError(code, f"partition {partition}", part.error_message)
+                said = transactions.ENDED if identity is not None and code in transactions.LOST else part.error_message
+                outcome[partition] = None if there else BrokerError(code, f"partition {partition}", said)
         return outcome
