@@ -5,7 +5,6 @@ how metadata is agreed on (it is handed a controller), signals, the command line
 one event loop; what blocks runs in `threads`.
 """
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 
@@ -33,8 +32,6 @@ from ottla.replicas.replica_manager import ReplicaManager
 UNFINISHED_BYTES = 512 * 1024 * 1024
 """What unfinished requests may hold where `queued.max.request.bytes` sets no limit."""
 DRAIN_SECONDS = 5.0
-TIME_SEARCHES = 2
-"""Look-ups by time that may decompress batches at once."""
 
 
 class Broker:
@@ -53,7 +50,7 @@ class Broker:
         self.context = context
         self.loop, self.world, self.clock, self.store = context.loop, context.world, context.clock, store
         self.node_id = node_id
-        self.run_blocking, self.in_thread = context.run_blocking, context.in_thread
+        self.run_blocking, self.search, self.in_thread = context.run_blocking, context.search, context.in_thread
         self.storage_failed = context.storage_failed
         self.controller = controller
         self.controller_id: Callable[[], int] = lambda: node_id
@@ -70,7 +67,6 @@ class Broker:
             self.clock.monotonic,
         )
         self.record_checks = RecordChecks(context.in_thread)
-        self.time_searches = asyncio.Semaphore(TIME_SEARCHES)
         self.connections = Connections(self.loop, connection_limits(self.values), self.clock.monotonic)
         self.dispatcher = BrokerDispatcher(self, request_limits(self.values))
         self.groups = GroupCoordinator(context, self.replicas.commits, controller)

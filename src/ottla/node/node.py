@@ -39,7 +39,7 @@ from ottla.node.signals import ending_signals
 from ottla.quorum.ports import UnreadableMetadata
 from ottla.quorum.state_file import BadQuorumState
 from ottla.records.codec import COMPILED
-from ottla.replicas.context import Platform
+from ottla.replicas.context import Platform, io_threads
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom, boot_id, place_identity
 
@@ -114,7 +114,7 @@ class Node:
             loop.add_signal_handler(number, self._ending.set)
         sys.setswitchinterval(SWITCH_SECONDS)
         listeners = self._listen()
-        threads = ThreadPoolExecutor(self.values.integer("num.io.threads"), "ottla-io")
+        threads = ThreadPoolExecutor(io_threads(self.values), "ottla-io")
         self._assembly = Assembly(
             Platform(loop, self.world, threads, NodeLinks()),
             self.values,

@@ -21,6 +21,17 @@ from ottla.wire.links import Links
 logger = logging.getLogger("ottla.broker")
 T = TypeVar("T")
 
+SEARCHES = 2
+"""Searches of clients, by time or by pattern, that are made at once: they take long, and may decompress batches."""
+CHECKS = 1
+"""Checks of records, which `record_checks.py` makes one after the other."""
+
+
+def io_threads(values: BrokerValues) -> int:
+    """How many threads a node runs on: those of `num.io.threads`, and as many as clients can keep busy with searches
+    and checks, so that nobody whose records are to be flushed waits for these."""
+    return values.integer("num.io.threads") + SEARCHES + CHECKS
+
 
 class Platform(NamedTuple):
     """What a broker runs on."""
@@ -55,6 +66,7 @@ class BrokerContext:
         self.give_up = give_up
         """Called when nothing can be stored any more; the node then stops."""
         self._between_brokers = values.inter_broker_listener
+        self._searches = asyncio.Semaphore(SEARCHES)
         self.take_dynamic_values()
 
     def take_dynamic_values(self) -> None:
@@ -80,6 +92,11 @@ class BrokerContext:
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
         return await self.loop.run_in_executor(self.threads, work)
+
+    async def search(self, work: Callable[[], T]) -> T:
+        """Likewise what a client can make last: few at a time."""
+        async with self._searches:
+            return await self.run_blocking(work)
 
     def storage_failed(self, failure: StorageFailure) -> None:
         """A file could not be read or written: its directory goes offline, unless it is merely full."""

@@ -24,7 +24,7 @@ from ottla.net.listener import Listener, SocketOptions
 from ottla.node.assembly import Addresses, Assembly
 from ottla.node.listeners import Address
 from ottla.node.options import StartFailure
-from ottla.replicas.context import Platform
+from ottla.replicas.context import Platform, io_threads
 from ottla.runtime.world import RealRandom, boot_id, place_identity
 from ottla.testing.faults import Faults, FaultyService
 from ottla.testing.files import OwnedDisk
@@ -103,7 +103,7 @@ class Life:
         self._disk = OwnedDisk()
         self._listeners: list[Listener] = []
         self._loop = SteeredLoop(around.time)
-        self._threads = CountedThreads(values.integer("num.io.threads"), f"ottla-io-{node_id}")
+        self._threads = CountedThreads(io_threads(values), f"ottla-io-{node_id}")
         world = World(self._disk, around.time, RealRandom(), boot_id(), place_identity)
         self.assembly = Assembly(
             Platform(self._loop, world, self._threads, CuttableLinks(node_id, around.network)),

@@ -56,7 +56,7 @@ NODE_SETTINGS: tuple[Setting, ...] = (
             CLUSTER, Range(1), no_effect=LOOP),
     Setting("num.io.threads", INT, "8",
             "Threads for blocking disk work (flushing, index rebuilding, deleting); requests themselves run on "
-            "the event loop.", CLUSTER, Range(1)),
+            "the event loop, and searches and checks for clients in threads of their own.", CLUSTER, Range(1)),
     Setting("background.threads", INT, "10",
             "Kafka's housekeeping threads; here that work is timers on the event loop and `num.io.threads`.",
             CLUSTER, Range(1), no_effect=LOOP),

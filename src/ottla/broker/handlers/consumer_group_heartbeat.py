@@ -37,7 +37,7 @@ async def _after_matching(
     broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context, unmatched: list[str]
 ) -> Answer:
     """Compiling and matching take time, which is not the other clients'."""
-    await broker.groups.topic_patterns.learn(unmatched, broker.run_blocking)
+    await broker.groups.topic_patterns.learn(unmatched, broker.search)
     shard = broker.groups.shard(request.group_id)
     return refused(shard) if isinstance(shard, ErrorCode) else _decide(shard, request, context)
 

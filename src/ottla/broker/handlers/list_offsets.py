@@ -179,8 +179,7 @@ async def _try(
 
 async def _search(broker: "Broker", search: TimeSearch) -> TimedOffset | StorageFailure | CorruptBatch | None:
     try:
-        async with broker.time_searches:
-            return await broker.run_blocking(search.run)
+        return await broker.search(search.run)
     except (StorageFailure, CorruptBatch) as problem:
         return problem
 

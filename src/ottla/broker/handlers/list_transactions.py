@@ -34,7 +34,7 @@ async def handle(
     if pattern:
         try:
             # Whatever somebody wrote there is compiled and matched while the loop goes on.
-            names = await broker.run_blocking(lambda: matching(pattern, known))
+            names = await broker.search(lambda: matching(pattern, known))
         except BadPattern:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     chosen = await broker.dispatcher.in_steps(_chosen(request, known, names, broker.clock.now_ms()))
