@@ -451,7 +451,7 @@ class FaultyVoter:
             node.take_snapshot(facts, offset, epoch)
 
         self._run(take())
-        self.until(lambda: not node._writing_snapshot)
+        self.until(lambda: not node.writing_snapshot)
 
 
 def _names(entries: tuple[Entry, ...]) -> Iterator[str]:

@@ -183,9 +183,8 @@ class Quorum:
         """It says nothing more, to nobody."""
         node = self.nodes.pop(node_id)
         self.cuts |= {pair for other in range(9) for pair in ((node_id, other), (other, node_id))}
-        node._told_leading = False
-        await node.stop()
-        node.log._log.abandon()
+        await node.stop(resign=False)
+        node.log.abandon()
         self.cuts -= {pair for other in range(9) for pair in ((node_id, other), (other, node_id))}
 
     async def stop_all(self) -> None:
@@ -195,7 +194,7 @@ class Quorum:
     def isolate(self, node_id: int) -> None:
         self.cuts |= {pair for other in self.nodes if other != node_id for pair in ((node_id, other), (other, node_id))}
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 8.0) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         deadline = asyncio.get_running_loop().time() + seconds
         while not condition():
             assert asyncio.get_running_loop().time() < deadline, "it did not happen in time"

@@ -1,7 +1,7 @@
 """The machine of `raft` on this node's disk, links and event loop.
 
-Owns: the order in which the machine's effects are done, and what becomes of it when the disk fails. Never knows: how
-agreement is reached, what facts say, who calls from outside (that is `QuorumNode`, built on this).
+Owns: the order in which the machine's effects are done, and what becomes of it when the disk fails. Never knows: how a
+majority is found, what facts say, who calls from outside (that is `QuorumNode`, which has one of these).
 Invariants: an effect begins when all before it are done, so nothing is said before what it rests on lasts; blocking
 work on the log and the vote runs in threads, one piece at a time, except where a sole voter starts; a failing disk
 makes the machine begin again from what was proven to last, once no thread is at work any more.
@@ -10,43 +10,41 @@ makes the machine begin again from what was proven to last, once no thread is at
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
-from ottla.base.errors import ErrorCode
 from ottla.log.files import StorageFailure
 from ottla.metadata.facts import Fact
-from ottla.quorum.log import QuorumLog, read_entries
+from ottla.quorum.announcing import Announcements
+from ottla.quorum.log import QuorumLog
+from ottla.quorum.machine import new_machine, view_of
+from ottla.quorum.peers import PeerRequests
 from ottla.quorum.ports import (
+    NotLeader,
     QuorumEvents,
     QuorumIdentity,
     QuorumPlace,
     QuorumSettings,
     UnreadableMetadata,
 )
+from ottla.quorum.received import ReceivedRequests
 from ottla.quorum.snapshots import Content
-from ottla.quorum.state_file import QuorumState, write_quorum_state
+from ottla.quorum.state_file import QuorumState, remembered_election, write_quorum_state
 from ottla.raft import effects as effect_kinds
-from ottla.raft.core import ReplicaIdentity, Timing
 from ottla.raft.effects import Effect
 from ottla.raft.log_view import LogPosition, LogView
 from ottla.raft.machine import Raft
-from ottla.raft.messages import Answer, EndEpoch, Fetch, Fetched, FetchedSnapshot, FetchSnapshot
-from ottla.raft.translation import read_answer, write_answer, write_request
-from ottla.raft.voters import NO_DIRECTORY, Election, ReplicaKey, VoterSet
-from ottla.records.control import Endpoint
-from ottla.records.header import CorruptBatch
-from ottla.wire.links import Link, LinkDown, Links
-from ottla.wire.messages.fetch import FetchRequest
-from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest
+from ottla.raft.messages import Answer, FetchedSnapshot, Request
+from ottla.raft.voters import Election
+from ottla.wire.links import Links
 from ottla.wire.schema import Root
 
 logger = logging.getLogger("ottla.quorum")
 
-_FETCH_WAIT_SECONDS = 0.5
-"""How long the leader may hold a fetch when there is nothing to send."""
+_GOODBYE_SECONDS = 0.5
+"""How long a leader that stops waits until the others have heard of it."""
 _RETRY_SECONDS = 0.5
 """How long a failed disk is left alone."""
 
@@ -57,18 +55,8 @@ _Blocking: TypeAlias = (
 """Effects that wait for the disk."""
 
 
-class Question:
-    """A request and who waits for its answer."""
-
-    __slots__ = ("answer", "request")
-
-    def __init__(self, request: Root, answer: asyncio.Future[Root]) -> None:
-        self.request = request
-        self.answer = answer
-
-
-class QuorumHost:
-    """See the module."""
+class QuorumDriver:
+    """One node's machine at work. `open`, `start`, then `stop` and `close`."""
 
     def __init__(
         self,
@@ -80,32 +68,27 @@ class QuorumHost:
     ) -> None:
         self._place = place
         self._loop = place.loop
-        self.identity = identity
+        self._identity = identity
         self._settings = settings
-        self._links = links
-        self._events = events
-        self._open_links: dict[tuple[str, int, bool], Link] = {}
-        self._asking: set[asyncio.Task[None]] = set()
-        self._farewells: set[asyncio.Task[None]] = set()
+        self._announcements = Announcements(events)
+        self._peers = PeerRequests(place.loop, links, settings.snapshot_max_bytes)
+        self._received = ReceivedRequests(place.loop, settings)
         self._working: set[asyncio.Task[None]] = set()
         self._queue: deque[Effect] = deque()
         self._draining = False
         self._inline = False
         """Whether blocking work is done on the loop, as when a sole voter starts."""
         self._syncing = False
-        self._turn = asyncio.Lock()
+        self.turn = asyncio.Lock()
         """Of whoever has blocking work to do on the log or the vote: of two syncs one alone would hear of a failure,
         and of two votes the older might be written last."""
-        self._waiting: dict[Question, None] = {}  # in the order of their coming
         self._timer: asyncio.TimerHandle | None = None
         self._generation = 0
         """Of the machine: answers to questions of an earlier one are for nothing."""
-        self._damaged: StorageFailure | None = None
+        self.damaged: StorageFailure | None = None
+        """Why nothing can be stored here now."""
         self._stopping = asyncio.Event()
         self._stopped = False
-        self._writing_snapshot = False
-        self._told_voters: VoterSet | None = None
-        self._told_leading = False
         self._election = Election()
         self._log: QuorumLog | None = None
         self._raft: Raft | None = None
@@ -120,44 +103,41 @@ class QuorumHost:
         assert self._raft is not None, "open comes first"
         return self._raft
 
-    def _view(self) -> LogView:
-        """What the machine has to know of the log. Blocking."""
-        dynamic = any(voter.directory_id != NO_DIRECTORY for voter in self.identity.voters)
-        return self.log.view(VoterSet.of(self.identity.voters), 1 if dynamic else 0)
+    @property
+    def leads(self) -> bool:
+        """Whether `append` may be called."""
+        return self._announcements.leads
 
     def _make_machine(self, view: LogView) -> None:
-        identity = self.identity
-        settings = self._settings
-        endpoints = identity.endpoints
-        own = VoterSet.of(identity.voters).find(identity.node_id)
-        if not endpoints and own is not None:
-            endpoints = own.endpoints
         self._generation += 1
-        self._raft = Raft(
-            ReplicaIdentity(
-                identity.cluster_id,
-                ReplicaKey(identity.node_id, identity.directory_id),
-                identity.can_vote,
-                endpoints,
-                tuple(Endpoint("", host, port) for host, port in identity.bootstrap),
-                settings.auto_join,
-            ),
-            Timing(
-                settings.election_timeout,
-                settings.election_backoff_max,
-                settings.fetch_timeout,
-                settings.request_timeout,
-                settings.retry_backoff,
-                min(_FETCH_WAIT_SECONDS, settings.fetch_timeout / 4),
-            ),
-            view,
-            self._election,
-            self._place.world.random,
-        )
+        random = self._place.world.random
+        self._raft = new_machine(self._identity, self._settings, view, self._election, random)
 
     @property
     def _is_alone(self) -> bool:
         return self.raft.is_sole_voter
+
+    # --- the start and the end ---------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Load what this node has. Blocking; raises StorageFailure, UnreadableMetadata and BadQuorumState."""
+        world, directory, identity = self._place.world, self._place.directory, self._identity
+        self._log = QuorumLog(world, directory, self._settings, counted_on=identity.can_vote)
+        view = view_of(self.log, self._identity)
+        others = identity.can_vote and any(node_id != identity.node_id for node_id in view.voters.ids)
+        self._election = remembered_election(world.disk, directory, view.last_epoch, others)
+        self._make_machine(view)
+        if not self._is_alone:
+            # What a process wrote before it was killed need not be on the disk; from here on it is counted on.
+            self._log.sync()
+
+    def start(self) -> None:
+        """Take part. On the loop; a sole voter leads before this returns, or StorageFailure is raised."""
+        snapshot = self.log.snapshot
+        if snapshot is not None and snapshot.offset:
+            # One from before the first record only names the first voters.
+            self._announcements.snapshot(snapshot, self.log.snapshots.facts(snapshot), self.log)
+        self._begin()
 
     def _begin(self) -> None:
         self._inline = self._is_alone
@@ -168,6 +148,58 @@ class QuorumHost:
             self._inline = False
         self._arm()
 
+    async def stop(self, *, resign: bool) -> None:
+        """Everything that is written lasts; a leader may `resign` first, so that the others need not find out."""
+        self._stopping.set()
+        if resign and self.leads and not self._is_alone:
+            self.raft.resign(self._loop.time())
+            self._feed()
+            await self._work_done()
+            await self._peers.resignation_heard(_GOODBYE_SECONDS)
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._work_done()
+        await self._peers.close()
+        self._received.fail(StorageFailure(self._place.directory, 0, "this node is stopping"))
+
+    async def _work_done(self) -> None:
+        while self._working:
+            await asyncio.wait(self._working)
+
+    def close(self) -> None:
+        """Let the files go. Blocking; raises StorageFailure."""
+        if self.damaged is None:
+            self.log.close()
+        else:
+            # What could not be stored is not made to look as if it had been.
+            self.log.abandon()
+
+    # --- what comes from outside -------------------------------------------------------------------------------------
+
+    def append(self, facts: list[Fact]) -> int:
+        """Write the facts of one decision; answers the offset of the last. Raises NotLeader and StorageFailure."""
+        if self.damaged is not None:
+            raise self.damaged
+        if not (self.leads and self.raft.leads):
+            # It may have been deposed a moment ago, with those who are to hear of it still waiting for the disk.
+            raise NotLeader
+        try:
+            self._write_ahead()
+        except StorageFailure as failure:
+            self.break_down(failure)
+            raise
+        try:
+            end_offset = self.log.append(facts, self.raft.epoch)
+        except StorageFailure as failure:
+            if not failure.out_of_space:
+                self.break_down(failure)
+            raise
+        self.raft.appended(end_offset, self._loop.time())
+        self._sync_soon()
+        self._feed()
+        return end_offset - 1
+
     def _write_ahead(self) -> None:
         """Records of the quorum's own that are still queued come before a decision."""
         for effect in list(self._queue):
@@ -175,36 +207,26 @@ class QuorumHost:
                 self._queue.remove(effect)
                 self.log.write_controls(*effect)
 
-    def _answer(self, question: object, answer: Answer) -> None:
-        """Done at once, as the log may be another one when the asker gets its turn."""
-        assert isinstance(question, Question)
-        if question.answer.done():
-            return
-        request = question.request
-        records = b""
-        if isinstance(answer, Fetched) and answer.read_from is not None:
-            assert isinstance(request, FetchRequest)
-            records = self.log.read_bytes(answer.read_from, min(request.max_bytes, self._settings.fetch_max_bytes))
-        question.answer.set_result(write_answer(request, answer, records))
-
-    def _answer_portion(self, question: object, answer: FetchedSnapshot) -> None:
-        assert isinstance(question, Question)
-        assert isinstance(question.request, FetchSnapshotRequest)
-        most = min(question.request.max_bytes, self._settings.snapshot_max_bytes)
-        self._answer(question, self._portion(answer, most))
-
-    def _portion(self, answer: FetchedSnapshot, most: int) -> FetchedSnapshot:
-        if answer.error != ErrorCode.NONE:
-            return answer
-        found = self.log.snapshots.read_portion(answer.snapshot, max(answer.position, 0), most)
-        if found is None:
-            return answer._replace(error=ErrorCode.SNAPSHOT_NOT_FOUND)
-        size, data = found
-        if not 0 <= answer.position < size:
-            return answer._replace(error=ErrorCode.POSITION_OUT_OF_RANGE)
-        return answer._replace(size=size, data=data)
+    async def receive(self, request: Root, asked: Request) -> Root:
+        """The machine's answer to another node, or to an operator. Raises StorageFailure."""
+        if self.damaged is not None:
+            # What this node would say rests on what it may have lost.
+            raise self.damaged
+        received = self._received.add(request)
+        try:
+            self.raft.receive(received, asked, self._loop.time())
+            self._feed()
+            return await received.reply
+        finally:
+            self._received.remove(received)
 
     # --- effects -----------------------------------------------------------------------------------------------------
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Work that `stop` waits for."""
+        task = self._loop.create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
 
     def _feed(self) -> None:
         """The machine was told something: do what it wants done."""
@@ -216,7 +238,7 @@ class QuorumHost:
             self._timer.cancel()
             self._timer = None
         due = self.raft.deadline()
-        if due != float("inf") and not self._stopped and self._damaged is None:
+        if due != float("inf") and not self._stopped and self.damaged is None:
             self._timer = self._loop.call_at(due, self._tick)
 
     def _tick(self) -> None:
@@ -243,7 +265,7 @@ class QuorumHost:
         finally:
             self._draining = waits
         if failed is not None:
-            self._break_down(failed)
+            self.break_down(failed)
 
     # Effects are done in their order; that is the whole rule of durability: design/0012.
     def _do_next(self) -> bool:
@@ -254,7 +276,7 @@ class QuorumHost:
         elif self._inline:
             self._do_inline(effect)
         else:
-            self._spawn(self._do_blocking(effect), self._working)
+            self.spawn(self._do_blocking(effect))
             return True
         return False
 
@@ -270,17 +292,17 @@ class QuorumHost:
         generation = self._generation
         try:
             if isinstance(effect, effect_kinds.Sync):
-                await self._sync_once()
+                await self.sync_written()
             else:
                 await self._do_in_turn(effect, generation)
         except StorageFailure as failure:
-            self._break_down(failure)
+            self.break_down(failure)
         if generation == self._generation:
             self._draining = False
             self._feed()
 
     async def _do_in_turn(self, effect: _Blocking, generation: int) -> None:
-        async with self._turn:
+        async with self.turn:
             if generation != self._generation:
                 return
             if isinstance(effect, effect_kinds.SaveElection):
@@ -320,14 +342,11 @@ class QuorumHost:
 
     def _do(self, effect: Effect) -> None:
         if isinstance(effect, effect_kinds.Send):
-            task = self._spawn(self._ask(effect, self._generation), self._asking)
-            if isinstance(effect.request, EndEpoch):
-                self._farewells.add(task)
-                task.add_done_callback(self._farewells.discard)
+            self._peers.send(effect, partial(self._answered, self._generation))
         elif isinstance(effect, effect_kinds.Reply):
-            self._answer(effect.token, effect.answer)
+            self._received.answer(effect.token, effect.answer, self.log)
         elif isinstance(effect, effect_kinds.ReplyPortion):
-            self._answer_portion(effect.token, effect.answer)
+            self._received.answer_portion(effect.token, effect.answer, self.log)
         elif isinstance(effect, effect_kinds.WriteEntries):
             self.log.write_entries(effect.entries)
         elif isinstance(effect, effect_kinds.WriteControls):
@@ -335,8 +354,30 @@ class QuorumHost:
             self._sync_soon()
         elif isinstance(effect, effect_kinds.Truncate):
             self.log.truncate(effect.offset)
+        elif isinstance(effect, effect_kinds.Commit):
+            self._commit(effect.high_watermark)
         else:
-            self._tell(effect)
+            self._announcements.leadership(effect)
+
+    def _answered(self, generation: int, send: effect_kinds.Send, answer: Answer | None, refused: bool) -> None:
+        if generation != self._generation or self._stopped:
+            return
+        now = self._loop.time()
+        if answer is None:
+            self.raft.unanswered(send.number, send.node_id, send.request, refused, now)
+        else:
+            self.raft.answered(send.number, send.node_id, send.request, answer, now)
+        self._feed()
+
+    def _commit(self, high_watermark: int) -> None:
+        try:
+            self._announcements.committed(high_watermark, self.log)
+        except UnreadableMetadata as problem:
+            if self._inline:
+                raise
+            # The node keeps its copy of the log and its vote.
+            logger.error("this node cannot go on with the metadata: %s", problem)
+        self._announcements.voters(high_watermark, self.raft.log)
 
     def _install(self, position: LogPosition, arrived: list[Content]) -> None:
         if not arrived:
@@ -344,52 +385,10 @@ class QuorumHost:
             return
         self.log.install(position)
         try:
-            self._tell_snapshot(position, arrived[0].facts)
+            self._announcements.snapshot(position, arrived[0].facts, self.log)
         except UnreadableMetadata as problem:
             logger.error("this node cannot go on with the metadata: %s", problem)
         self.raft.installed(position, arrived[0].controls, self._loop.time())
-
-    # --- who hears of it ---------------------------------------------------------------------------------------------
-
-    def _tell(self, effect: Effect) -> None:
-        if isinstance(effect, effect_kinds.Commit):
-            self._tell_committed(effect.high_watermark)
-            self._tell_voters(effect.high_watermark)
-        elif isinstance(effect, effect_kinds.LeaderKnown):
-            if effect.leader_id < 0:
-                logger.info("the quorum has no leader in epoch %d", effect.epoch)
-            else:
-                logger.info("the quorum's leader of epoch %d is %d", effect.epoch, effect.leader_id)
-            self._events.leader_changed(effect.leader_id, effect.epoch)
-        elif isinstance(effect, effect_kinds.BeginLeading):
-            self._told_leading = True
-            self._events.began_leading(effect.epoch)
-        elif isinstance(effect, effect_kinds.StopLeading) and self._told_leading:
-            self._told_leading = False
-            self._events.stopped_leading(effect.epoch)
-
-    def _tell_voters(self, high_watermark: int) -> None:
-        """Once others than those of before are agreed on."""
-        voters, before = self.raft.voters, self._told_voters
-        if voters is before or self.raft.log.voters_offset >= high_watermark:
-            return
-        self._told_voters = voters
-        if before is not None and before.ids != voters.ids:
-            logger.info("the voters of the quorum are %s now, %s before", _names(voters), _names(before))
-
-    def _tell_committed(self, high_watermark: int) -> None:
-        try:
-            for batches in self.log.tell(high_watermark):
-                self._events.committed(batches)
-        except UnreadableMetadata as problem:
-            if self._inline:
-                raise
-            # Nothing behind it is told either; the node keeps its copy of the log and its vote.
-            logger.error("this node cannot go on with the metadata: %s", problem)
-
-    def _tell_snapshot(self, position: LogPosition, facts: Iterable[Fact]) -> None:
-        self.log.told_snapshot(position)
-        self._events.snapshot(facts, position.offset - 1, position.epoch)
 
     # --- syncing as the leader ---------------------------------------------------------------------------------------
 
@@ -400,13 +399,13 @@ class QuorumHost:
             self.raft.stored(self.log.synced_offset, self._loop.time())
         elif not self._syncing:
             self._syncing = True
-            self._spawn(self._sync(), self._working)
+            self.spawn(self._sync())
 
     async def _sync(self) -> None:
         try:
-            while self.log.synced_offset < self.log.end_offset and self._damaged is None:
+            while self.log.synced_offset < self.log.end_offset and self.damaged is None:
                 epoch = self.raft.epoch
-                if not await self._sync_once():
+                if not await self.sync_written():
                     return
                 if epoch == self.raft.epoch:
                     self.raft.stored(self.log.synced_offset, self._loop.time())
@@ -414,10 +413,10 @@ class QuorumHost:
         finally:
             self._syncing = False
 
-    async def _sync_once(self) -> bool:
+    async def sync_written(self) -> bool:
         """Make everything that is written last; answers whether it does."""
-        async with self._turn:
-            if self._damaged is not None:
+        async with self.turn:
+            if self.damaged is not None:
                 return False
             generation = self._generation
             try:
@@ -426,7 +425,7 @@ class QuorumHost:
                     return True
                 await self._place.run_blocking(ticket.run)
             except StorageFailure as failure:
-                self._break_down(failure)
+                self.break_down(failure)
                 return False
             if generation != self._generation:
                 return False
@@ -436,103 +435,53 @@ class QuorumHost:
     # --- a failing disk ----------------------------------------------------------------------------------------------
 
     # After a failure of the disk the machine begins again from what lasts: design/0022.
-    def _break_down(self, failure: StorageFailure) -> None:
-        """Nothing that was not synced has happened: cut it off, lest a restart find it, and begin again."""
+    def break_down(self, failure: StorageFailure) -> None:
+        """Nothing that was not synced has happened: it is truncated, lest a restart find it; then all begins again."""
         logger.error("metadata cannot be stored: %s", failure)
-        if self._damaged is not None:
+        if self.damaged is not None:
             return
-        self._damaged = failure
+        self.damaged = failure
         self._generation += 1
         self._queue.clear()
         self._draining = False
         if self._timer is not None:
             self._timer.cancel()
-        leading, self._told_leading = self._told_leading, False
-        if leading:
-            self._events.stopped_leading(self.raft.epoch)
-        if self.raft.leader_id >= 0:
-            self._events.leader_changed(-1, self.raft.epoch)
-        self._fail_waiting(failure)
-        self._spawn(self._restore(), self._working)
+        self._announcements.out_of_service(self.raft.leader_id, self.raft.epoch)
+        self._received.fail(failure)
+        self.spawn(self._restore())
 
     async def _restore(self) -> None:
         """Begin again behind what lasts; while that cannot be, this node takes no part."""
         alone = self._is_alone
         # What was told is known to be with others. A sole voter has nobody to ask, and has told nothing that was not
         # synced; a node that never votes is not counted on.
-        lasting = self.log.told_offset if alone or not self.identity.can_vote else self.log.synced_offset
+        lasting = self.log.told_offset if alone or not self._identity.can_vote else self.log.synced_offset
         while not self._stopping.is_set():
             views: list[LogView] = []
             try:
-                async with self._turn:
+                async with self.turn:
                     await self._place.run_blocking(partial(self._repair, lasting, alone, views))
                 if not self._stopping.is_set():
                     self._begin_again(views[0])
                 return
             except (StorageFailure, UnreadableMetadata) as failure:
                 logger.error("the metadata log cannot be repaired now: %s", failure)
-                self._damaged = self._damaged or StorageFailure(self._place.directory, 0, str(failure))
+                self.damaged = self.damaged or StorageFailure(self._place.directory, 0, str(failure))
             with suppress(TimeoutError):
                 async with asyncio.timeout(_RETRY_SECONDS):
                     await self._stopping.wait()
 
     def _repair(self, lasting: int, alone: bool, views: list[LogView]) -> None:
         self.log.repair(lasting, exact=alone)
-        views.append(self._view())
+        views.append(view_of(self.log, self._identity))
 
     def _begin_again(self, view: LogView) -> None:
         snapshot = self.log.snapshot
         if snapshot is not None and self.log.told_offset < self.log.start_offset:
             # It had arrived, and the disk failed before it was told.
-            self._tell_snapshot(snapshot, self.log.snapshots.facts(snapshot))
+            self._announcements.snapshot(snapshot, self.log.snapshots.facts(snapshot), self.log)
         self._make_machine(view)
         self._queue.clear()
         self._draining = False
-        self._damaged = None
+        self.damaged = None
         self._begin()
-
-    def _fail_waiting(self, failure: StorageFailure) -> None:
-        for question in self._waiting:
-            if not question.answer.done():
-                question.answer.set_exception(failure)
-
-    # --- asking others -----------------------------------------------------------------------------------------------
-
-    def _spawn(self, work: Coroutine[None, None, None], among: set[asyncio.Task[None]]) -> asyncio.Task[None]:
-        task = self._loop.create_task(work)
-        among.add(task)
-        task.add_done_callback(among.discard)
-        return task
-
-    async def _ask(self, send: effect_kinds.Send, generation: int) -> None:
-        request, kind = write_request(send.request, self._settings.snapshot_max_bytes)
-        pulling = isinstance(send.request, Fetch | FetchSnapshot)
-        refused = False
-        answer: Answer | None = None
-        try:
-            link = self._link(send.address, pulling)
-            answer = read_answer(send.request, await link.ask(request, kind, send.timeout), read_entries)
-        except LinkDown as down:
-            refused = down.refused
-        except (CorruptBatch, ValueError) as problem:
-            logger.warning("an answer of node %d cannot be used: %s", send.node_id, problem)
-        if generation != self._generation or self._stopped:
-            return
-        now = self._loop.time()
-        if answer is None:
-            self.raft.unanswered(send.number, send.node_id, send.request, refused, now)
-        else:
-            self.raft.answered(send.number, send.node_id, send.request, answer, now)
-        self._feed()
-
-    def _link(self, address: Endpoint, pulling: bool) -> Link:
-        """A fetch may be held by the leader; nothing else has to wait behind it."""
-        key = address.host, address.port, pulling
-        link = self._open_links.get(key)
-        if link is None:
-            link = self._open_links[key] = self._links.link(address.host, address.port)
-        return link
-
-
-def _names(voters: VoterSet) -> str:
-    return ", ".join(map(str, voters.ids))
