@@ -135,7 +135,8 @@ class RandomLife(FaultyLog):
         assert log is not None
         start, end = log.start_offset, log.end_offset
         places = (self.random.randint(start, end), end - self.random.randint(1, 3), self._some_segment(log))
-        self.cut(max(self.random.choice(places), start))
+        # Compaction stays below the high watermark, and cuts stay above it.
+        self.cut(max(self.random.choice(places), start, self.compacted_to))
         self.epoch += 1
 
     def _some_segment(self, log: PartitionLog) -> int:

@@ -84,6 +84,8 @@ class FaultyLog:
         """Everything below it was told to be durable."""
         self.superseded: set[int] = set()
         """Offsets of records that a compaction may have taken away, since later ones had their keys."""
+        self.compacted_to = 0
+        """Where the log ended when it was last compacted."""
         self.machine_doubted = False
 
     # What happens to the process
@@ -304,7 +306,7 @@ class FaultyLog:
     def _shrink(self, log: PartitionLog) -> None:
         self.start = log.start_offset
         kept = {at: each for at, each in self.now.items() if self.start <= at < log.end_offset}
-        self._lost({at: each for at, each in self.now.items() if at not in kept})
+        self._lost({at: each for at, each in self.now.items() if at >= log.end_offset})
         self.now = kept
         self.superseded = {at for at in self.superseded if at < log.end_offset}
         self.lasting = min(self.lasting, log.end_offset)
@@ -363,6 +365,7 @@ class FaultyLog:
         running = compactor.begin([self.log], self.clock.now)
         if running is None:
             return
+        self.compacted_to = self.log.end_offset
         newest = {each.key: offset for offset, each in sorted(self.now.items())}
         self.superseded |= {at for at, each in self.now.items() if each.key is None or newest[each.key] != at}
         error: Exception | None = None
@@ -398,6 +401,7 @@ class FaultyLog:
         self.maybe.clear()
         self.sequences.clear()
         self.superseded.clear()
+        self.compacted_to = 0
         self.start = self.furthest_start = self.lasting = 0
 
     # Comparing
