@@ -295,7 +295,7 @@ class Compactor:
             error = StorageFailure.of(work.log.directory, error)
         if isinstance(error, StorageFailure):
             if error.out_of_space:
-                _logger.warning("compaction of %s waits for room on the disk: %s", name, error)
+                _logger.warning("compaction of %s waits for room: %s", name, error)
             elif error.errno == errno.ENOENT:
                 _logger.warning("compaction of %s ended early, its files went meanwhile: %s", name, error)
             else:

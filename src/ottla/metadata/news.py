@@ -130,13 +130,22 @@ def _standing(before: BrokerImage, after: BrokerImage, reason: str | None) -> It
         yield News(f"broker {after.id} is leaving: others take over what it leads")
 
 
+def _nobody(partition: PartitionImage) -> str:
+    """Who could have led, and does not."""
+    if partition.in_sync:
+        return f"none of {_list(partition.in_sync)}, which are in sync, can lead"
+    if partition.eligible:
+        return f"nobody is in sync, and none of {_list(partition.eligible)}, which are eligible, can lead"
+    return "nobody is in sync or eligible"
+
+
 def _partitions(changed: Sequence[Moved]) -> Iterator[News]:
     offline = [
         each for each in changed if each.after.leader == NO_LEADER and each.before and each.before.leader != NO_LEADER
     ]
     yield from _each_or_all(
         offline,
-        lambda each: f"{each.name} has no leader: none of {_list(each.after.in_sync)}, which are in sync, can lead",
+        lambda each: f"{each.name} has no leader: {_nobody(each.after)}",
         "have no leader",
         alarming=True,
     )

@@ -112,6 +112,12 @@ def test_partitions_without_a_leader_and_unclean_elections_are_alarming() -> Non
     assert told(image, change(image, leader=NO_LEADER, isr=[1])) == [
         "!orders-0 has no leader: none of 1, which are in sync, can lead"
     ]
+    assert told(image, change(image, leader=NO_LEADER, isr=[], eligible_leader_replicas=[2])) == [
+        "!orders-0 has no leader: nobody is in sync, and none of 2, which are eligible, can lead"
+    ]
+    assert told(image, change(image, leader=NO_LEADER, isr=[])) == [
+        "!orders-0 has no leader: nobody is in sync or eligible"
+    ]
     all_of_them = [change(image, number=number, leader=NO_LEADER, isr=[1]) for number in range(7)]
     assert told(image, *all_of_them) == [
         "!7 partitions have no leader: orders-0, orders-1, orders-2, orders-3, orders-4 and 2 more"
