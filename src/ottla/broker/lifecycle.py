@@ -64,7 +64,7 @@ class Lifecycle:
         return not self._unfenced.is_set()
 
     async def register(self, presence: Presence) -> None:
-        """Be part of the cluster, fenced at first, and know everything that was agreed on before that.
+        """Be part of the cluster, fenced at first, and know everything that was committed before that.
 
         Raises CannotRegister, ControllerUnavailable.
         """

@@ -1,4 +1,4 @@
-"""The controller: decides about metadata while this node leads the quorum, and answers when it is agreed on.
+"""The controller: decides about metadata while this node leads the quorum, and answers when it is committed.
 
 Owns: requests, the sessions of brokers, and what a new leader does first. Never knows: how to decide (that is in
 `metadata`), how agreement is reached (that is in the quorum), sockets.
@@ -73,7 +73,7 @@ NOT_CONTROLLER = Refusal(ErrorCode.NOT_CONTROLLER, "This is not the correct cont
 
 
 class Controller:
-    """See the module. `attach` the quorum before it starts; it tells this object what was agreed on (QuorumEvents)."""
+    """See the module. `attach` the quorum before it starts; it tells this object what was committed (QuorumEvents)."""
 
     supported_features: Mapping[str, tuple[int, int]] = features.SUPPORTED
 
@@ -146,7 +146,7 @@ class Controller:
         self._may_judge = may_judge
 
     def founds_where(self, may_found: Callable[[], bool]) -> None:
-        """Asked when this node leads a quorum that has agreed on nothing yet: whether a new cluster begins with it.
+        """Asked when this node leads a quorum that has committed nothing yet: whether a new cluster begins with it.
 
         Where not, it decides nothing, and the one who was asked sees to it that the node ends.
         """
@@ -293,7 +293,7 @@ class Controller:
         """A broker's process is certainly gone: others take over at once, and a new process may have its id."""
         self._fence(broker_id, why)
 
-    def silent(self, broker_id: int) -> None:
+    def session_expired(self, broker_id: int) -> None:
         # Half the time: what this controller hears last need not be the heartbeats.
         if self._may_judge(self._session_seconds / 2):
             self._fence(broker_id, "its session ended")
@@ -303,7 +303,7 @@ class Controller:
         broker = None if latest is None else latest.brokers.get(broker_id)
         if broker is not None and not broker.fenced:
             self._reasons[broker_id] = why
-            # What it comes to is told with its reason when it is agreed on.
+            # What it comes to is told with its reason when it is committed.
             stored = self.carry_out(lambda place: brokers.fence(broker, place), f"fencing broker {broker_id}", DEBUG)
             if not stored:
                 self._reasons.pop(broker_id, None)
@@ -405,7 +405,7 @@ class Controller:
         *,
         decided: Callable[[int], None] | None = None,
     ) -> R:
-        """Decide, store, and answer when it is agreed on; `decided` hears at once where the facts end."""
+        """Decide, store, and answer when it is committed; `decided` hears at once where the facts end."""
         if not self.active:
             return refuse(self._absence())
         try:
@@ -419,7 +419,7 @@ class Controller:
         except StorageFailure as failure:
             logger.error("metadata cannot be stored: %s", failure)
             return refuse(_storage_refusal(failure))
-        # Also a reply without facts may rest on some that are not agreed on yet.
+        # Also a reply without facts may rest on some that are not committed yet.
         if await self._ledger.settled():
             return decision.reply
         return refuse(self._absence())
@@ -446,7 +446,7 @@ class Controller:
             return 0
         return len(facts)
 
-    def show_life(self) -> None:
+    def write_no_op(self) -> None:
         followed = len(self._quorum.voters) > 1 or any(broker != self.node_id for broker in self.image.brokers)
         if followed and self.active:
             try:

@@ -1,4 +1,4 @@
-"""From what the quorum agreed on to the image, and to everybody who follows it.
+"""From what the quorum committed to the image, and to everybody who follows it.
 
 Owns: the committed image of this node and its subscribers. Never knows: who decided, or how agreement was reached.
 Invariants: subscribers get every change once, in order, on the loop; nodes at the same offset have equal images.

@@ -1,4 +1,4 @@
-"""From a decision to the quorum and back: what is decided, what is agreed on, and who waits for it.
+"""From a decision to the quorum and back: what is decided, what is committed, and who waits for it.
 
 Owns: the image that decisions are made on while this node leads. Never knows: how to decide.
 Invariants: every decision sees the facts of all decisions before it; whoever waits is told when the facts it rests on
@@ -20,12 +20,12 @@ from ottla.quorum.ports import Stored
 
 
 class _Pending(NamedTuple):
-    """A decision on its way; `agreed` becomes True when it is committed, False when somebody else leads."""
+    """A decision on its way; `committed` becomes True when it is committed, False when somebody else leads."""
 
     offset: int
     delta: ClusterDelta
     image: ClusterImage
-    agreed: "asyncio.Future[bool]"
+    committed: "asyncio.Future[bool]"
 
 
 class Ledger:
@@ -49,7 +49,7 @@ class Ledger:
         pending = list(self._pending)
         self._pending.clear()
         for each in pending:
-            each.agreed.set_result(False)
+            each.committed.set_result(False)
 
     def append(self, facts: list[Fact]) -> int:
         """Hand the facts of one decision to the quorum; where they end. On NotLeader and StorageFailure none counts."""
@@ -58,7 +58,7 @@ class Ledger:
         delta.replay_all(facts)
         offset = self._quorum.end_offset + len(facts) - 1
         image = delta.apply(offset, self._quorum.epoch)
-        # Before the append: a quorum of one may agree within the call.
+        # Before the append: a quorum of one may commit within the call.
         self._pending.append(_Pending(offset, delta, image, asyncio.get_running_loop().create_future()))
         before, self.latest = self.latest, image
         try:
@@ -72,7 +72,7 @@ class Ledger:
         return offset
 
     def committed(self, batches: Sequence[Stored]) -> None:
-        """The quorum agreed: first everybody sees the new image, then those who wait are told."""
+        """First everybody sees the new image, then those who wait are told."""
         foreign: list[Stored] = []
         for batch in batches:
             if not self._pending or batch.offset != self._pending[0].offset:
@@ -80,13 +80,13 @@ class Ledger:
                 continue
             self._loader.committed(foreign)
             foreign = []
-            _, delta, image, agreed = self._pending.popleft()
+            _, delta, image, committed = self._pending.popleft()
             self._loader.publish(delta, image)
-            agreed.set_result(True)
+            committed.set_result(True)
         self._loader.committed(foreign)
 
     async def settled(self) -> bool:
         """Wait for everything decided so far; False when this node leads no longer."""
         if not self._pending:
             return self.latest is not None
-        return await asyncio.shield(self._pending[-1].agreed)
+        return await asyncio.shield(self._pending[-1].committed)

@@ -1,4 +1,4 @@
-"""What the active controller does unasked: fences brokers that fell silent, balances leaders, shows that it lives.
+"""What the active controller does unasked: fences brokers whose session expired, balances leaders, writes no-ops.
 
 Owns: the timers. Never knows: requests, how facts are stored. Invariant: no timer outlives the leadership it was set
 in; a chore that cannot be done now is done the next time round.
@@ -43,16 +43,16 @@ class Intervals(NamedTuple):
 class Chief(Protocol):
     """Who does what the chores find necessary."""
 
-    def silent(self, broker_id: int) -> None:
-        """A broker's session ended."""
+    def session_expired(self, broker_id: int) -> None:
+        """Of a broker."""
         ...
 
     def carry_out(self, decide: Callable[[Place], list[Fact]], why: str) -> int:
         """Store what is decided, if it can be; how many facts that were."""
         ...
 
-    def show_life(self) -> None:
-        """Nothing was stored for a while."""
+    def write_no_op(self) -> None:
+        """Nothing was stored for a while, and followers are to see that the leader lives."""
         ...
 
 
@@ -102,7 +102,7 @@ class Chores:
     def _check_sessions(self) -> float:
         now = self._clock.monotonic()
         for broker_id in self._heartbeats.expired(now):
-            self._chief.silent(broker_id)
+            self._chief.session_expired(broker_id)
         expiry = self._heartbeats.next_expiry()
         return self._intervals.session if expiry is None else max(expiry - now, AGAIN_SECONDS)
 
@@ -116,6 +116,6 @@ class Chores:
         return AGAIN_SECONDS if done >= elections.MOST_AT_ONCE else self._intervals.unclean
 
     def _idle(self) -> float:
-        self._chief.show_life()
+        self._chief.write_no_op()
         assert self._intervals.idle is not None
         return self._intervals.idle

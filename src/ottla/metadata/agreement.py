@@ -27,7 +27,7 @@ class Stored(NamedTuple):
 
 
 class QuorumEvents(Protocol):
-    """Who hears what is agreed on. Called on the loop, in order."""
+    """Who hears what is committed. Called on the loop, in order."""
 
     def committed(self, batches: Sequence[Stored]) -> None:
         """Decisions that every node will see; each once."""

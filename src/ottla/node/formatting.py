@@ -174,7 +174,7 @@ def metadata_log_directory(values: BrokerValues) -> str:
 
 
 def require_one_metadata_log(disk: Disk, values: BrokerValues) -> None:
-    """A voter that begins another metadata log has forgotten how it voted and what was agreed on. Raises StartFailure.
+    """A voter that begins another metadata log has forgotten how it voted and what was committed. Raises StartFailure.
 
     `metadata.log.dir` is the first of `log.dirs` where nobody sets it, so another order of these is enough.
     """

@@ -398,7 +398,7 @@ class QuorumLog:
 def _drop_what_came_back(log: PartitionLog, settled: int) -> None:
     """Cut the log where epochs go back: a power cut may undo the removal of segments that a leader had overruled.
 
-    What lies before the offset `settled` was agreed on, and never removed.
+    What lies before the offset `settled` was committed, and is never removed.
     """
     epoch = 0
     for segment, following in zip_longest(log.segments, log.segments[1:]):
