@@ -17,21 +17,21 @@ from pyspark.errors import StreamingQueryException
 import ottla.blocking
 from ottla.admin import NewTopic
 from ottla.base.vocabulary import TopicPartition
-from ottla.client.errors import BrokerError, DeadlineExceeded
+from ottla.client.errors import DeadlineExceeded
 from ottla.spark import sink, transactions, writing
 from ottla.spark.errors import BadOption, CheckpointMismatch
-from ottla.spark.evidence import Landed, is_committed
+from ottla.spark.evidence import Landed
 from ottla.spark.fingerprints import Fingerprint, Tally, combined
 from ottla.spark.journal import Decision, Fence, Journal, Part, Superseded
 from ottla.spark.pipelines.workers import patiently
 from ottla.spark.session import Session
-from ottla.spark.sink import BatchWriter, Task, TransactionLost, Written
+from ottla.spark.sink import BatchWriter, Task, TransactionLost
 from ottla.spark.sink_options import parse_sink
 from ottla.spark.transactions import Identity
 from support.batches import Rec
 from support.brokers import Broker
 from support.processes import until
-from support.sink_runs import Run, assert_committed, write
+from support.sink_runs import Run, assert_committed, lose, unanswered, write
 from support.topics import create_topic, fill, values_of
 
 if TYPE_CHECKING:
@@ -179,23 +179,28 @@ def test_what_the_first_release_decided_is_still_recognized(broker: Broker, run:
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-def test_a_replaced_driver_cannot_decide_when_its_successor_got_another_producer_id(
-    broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As every 32767 batches, when the epochs of a producer id are used up: the partition refuses nobody then."""
-    query = run("decided-rotation")
-    stale = query.tasks(7, [["a"], ["b"]])
+def renewed(query: Run) -> Callable[..., Any]:
+    """As every 32767 batches, when the epochs of a producer id are used up: the next driver gets another one."""
     real = transactions.init
 
-    async def init_anew(cluster: Any, name: str, *more: Any, **options: Any) -> Identity:
+    async def init(cluster: Any, name: str, *more: Any, **options: Any) -> Identity:
         identity = await real(cluster, name, *more, **options)
         if name != f"ottla-spark-{query.options.sink_id}":
             return identity
         producer_id, epoch = await transactions.init_idempotent(cluster, more[-1])
         return identity._replace(producer_id=producer_id, producer_epoch=epoch)
 
+    return init
+
+
+def test_a_replaced_driver_cannot_decide_when_its_successor_got_another_producer_id(
+    broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partition refuses nobody then."""
+    query = run("decided-rotation")
+    stale = query.tasks(7, [["a"], ["b"]])
     with monkeypatch.context() as patch:
-        patch.setattr(transactions, "init", init_anew)
+        patch.setattr(transactions, "init", renewed(query))
         fresh = query.tasks(7, [["a"], ["b"]])
         with pytest.raises(Superseded):
             query.commit(7, stale)
@@ -208,8 +213,21 @@ def test_a_replaced_driver_cannot_decide_when_its_successor_got_another_producer
     assert_committed(broker, "decided-rotation", ["a", "b"])
 
 
-async def unanswered(*_: Any, **__: Any) -> Any:
-    raise DeadlineExceeded("nobody answers")
+def test_a_decision_of_a_replaced_driver_does_not_count_however_far_back_its_successor_is(
+    broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = run("decided-far", decisionTopic="decisions-far")
+    stale = query.tasks(7, [["a"], ["b"]])
+    with monkeypatch.context() as patch:
+        patch.setattr(transactions, "init", renewed(query))
+        query.batch(7, [["a"], ["b"]])
+    fill(broker, "decisions-far", [Rec(b"", b"other sinks") for _ in range(60)])
+    with pytest.raises(Superseded):
+        query.commit(7, stale)
+    again = query.tasks(7, [["a"], ["b"]])
+    assert [message.rows for message in again] == [0, 0]
+    query.commit(7, again)
+    assert_committed(broker, "decided-far", ["a", "b"])
 
 
 def test_what_is_decided_is_not_aborted_when_the_commit_fails(
@@ -253,13 +271,6 @@ def test_a_decision_that_comes_after_the_abort_is_none(broker: Broker, run: Begi
     assert_committed(broker, "decided-late", ["a", "b"])
 
 
-def lose(query: Run, message: Written) -> None:
-    """As by its time-out."""
-    assert message.identity is not None
-    session = sink._session(query.options)
-    session.run(transactions.init(session.cluster, message.identity.transactional_id, session.deadline()))
-
-
 def test_a_batch_of_which_nothing_was_committed_may_have_another_number_of_tasks(broker: Broker, run: Begin) -> None:
     query = run("decided-nothing")
     messages = query.tasks(0, [["a"], ["b"], []])
@@ -298,71 +309,6 @@ def test_a_batch_is_known_to_be_committed_after_somebody_took_one_of_its_ids(bro
     lose(query, messages[0])  # a straggler: coordinators no longer know what became of the transaction
     query.batch(0, [["a"], ["b"]])
     assert_committed(broker, "decided-taken", ["a", "b"])
-
-
-def unconcluded(query: Run, monkeypatch: pytest.MonkeyPatch) -> list[Written]:
-    """A batch whose driver is killed when its transactions are committed, and before that is noted."""
-    messages = query.tasks(0, [["a"], ["b"]])
-    with monkeypatch.context() as patch:
-        patch.setattr(Journal, "conclude", unanswered)
-        query.commit(0, messages)
-    return messages
-
-
-def test_what_was_committed_is_known_from_the_log_when_its_coordinator_has_forgotten(
-    broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As when a driver that was replaced aborts what it takes for leftovers of its own, a moment too late."""
-    query = run("decided-overtaken")
-    for message in unconcluded(query, monkeypatch):
-        lose(query, message)
-    again = query.tasks(0, [["a"], ["b"]])
-    assert [message.rows for message in again] == [0, 0]
-    query.commit(0, again)
-    assert_committed(broker, "decided-overtaken", ["a", "b"])
-
-
-def test_what_the_log_no_longer_has_is_not_proven_and_is_written_again(
-    broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    query = run("decided-deleted")
-    for message in unconcluded(query, monkeypatch):
-        lose(query, message)
-    with ottla.blocking.Admin(bootstrap_servers=f"{broker.host}:{broker.port}") as admin:
-        admin.delete_records({TopicPartition("decided-deleted", number): -1 for number in range(2)})
-    query.batch(0, [["a"], ["b"]])
-    assert_committed(broker, "decided-deleted", ["a", "b"])
-
-
-def test_what_others_have_open_does_not_hide_what_was_committed(
-    broker: Broker, run: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    query = run("decided-hidden")
-    with ottla.blocking.Producer(bootstrap_servers=f"{broker.host}:{broker.port}", transactional_id="other") as other:
-        other.init_transactions()
-        other.begin_transaction()
-        for number in range(2):
-            other.send("decided-hidden", b"other", partition=number)
-        other.flush()
-        for message in unconcluded(query, monkeypatch):
-            lose(query, message)
-        query.batch(0, [["a"], ["b"]])
-        other.abort_transaction()
-    assert_committed(broker, "decided-hidden", ["a", "b"])
-
-
-def test_nothing_is_said_of_a_transaction_that_has_no_end(broker: Broker, run: Begin) -> None:
-    query = run("decided-open")
-    (message,) = query.tasks(0, [["a"]])
-    assert message.identity is not None
-    assert message.landed is not None
-    session = sink._session(query.options)
-    with pytest.raises(BrokerError, match="has not ended yet"):
-        session.run(is_committed(session.cluster, message.identity, message.landed, session.time() + 2.0))
-    query.commit(0, [message])
-    assert session.run(is_committed(session.cluster, message.identity, message.landed, session.deadline()))
-    for other in (message.identity._replace(producer_epoch=17), message.identity._replace(producer_id=12345)):
-        assert not session.run(is_committed(session.cluster, other, message.landed, session.deadline()))
 
 
 def test_a_decision_of_fifty_thousand_tasks_fits_into_a_record(broker: Broker, run: Begin) -> None:

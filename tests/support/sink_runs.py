@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import support.committed
+from ottla.client.errors import DeadlineExceeded
+from ottla.client.settings import PRODUCER
+from ottla.spark import transactions
+from ottla.spark.session import session_for
 from ottla.spark.sink import ExactStreamWriter, Task, Written
 from ottla.spark.sink_options import parse_sink
 from support.processes import until
@@ -69,3 +73,14 @@ class Run:
 def write(writer: ExactStreamWriter, task: Task, values: list[str]) -> Written:
     """One task's rows."""
     return writer.write_task(task, iter([pa.record_batch({"value": pa.array(values, pa.string())})]))
+
+
+async def unanswered(*_: Any, **__: Any) -> Any:
+    raise DeadlineExceeded("nobody answers")
+
+
+def lose(query: Run, message: Written) -> None:
+    """As by its time-out."""
+    assert message.identity is not None
+    session = session_for(PRODUCER, query.options.settings)
+    session.run(transactions.init(session.cluster, message.identity.transactional_id, session.deadline()))

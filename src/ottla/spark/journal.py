@@ -157,6 +157,8 @@ class Reading:
     def __init__(self, own: str | None = None) -> None:
         self.decisions: dict[str, Decision] = {}
         self.drivers: dict[str, tuple[int, int]] = {}
+        self.vouched = False
+        """Whether the own sink's last decision comes after the record of the driver that made it."""
         self._own = own
         self._query = b""
         """Of the own sink's last decision, as it stands in the record of every other."""
@@ -181,6 +183,7 @@ class Reading:
             return
         if sink == self._own:
             self.decisions.clear()  # what others decided before is behind this one
+            self.vouched = sink in self.drivers
             self._query = json.dumps(decision.query).encode()
         self.decisions[sink] = decision
 
@@ -227,10 +230,10 @@ class Journal:
         other names, the last of each."""
         first = await self._offset(EARLIEST)
         for start in (*(max(first, fence.offset - recent) for recent in _RECENT), first):
-            found = (await self._read(start, fence.offset, self._sink)).decisions
-            own = found.pop(self._sink, None)
-            if own is not None:
-                return own, list(found.values())
+            reading = await self._read(start, fence.offset, self._sink)
+            own = reading.decisions.pop(self._sink, None)
+            if own is not None and (reading.vouched or start == first):  # else a newer driver may be further back
+                return own, list(reading.decisions.values())
         return None, []
 
     async def of_query(self, query: str, fence: Fence) -> list[Decision]:
