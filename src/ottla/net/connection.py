@@ -127,6 +127,7 @@ class Connection:
         "_loop",
         "_now",
         "_out",
+        "_over",
         "_reading",
         "_rest",
         "_service",
@@ -177,6 +178,8 @@ class Connection:
         self._waiting: deque[Deferred] = deque()
         self._alone = False
         self._corked = False
+        self._over = False
+        """Requests came that wait for the next turn: until then no more are read."""
         self._reading = True
         self._writing = False
         # Callbacks on a socket of our own, where others have a task a connection: design/0002.
@@ -302,6 +305,10 @@ class Connection:
             self._loop.add_reader(self._socket.fileno(), self._readable)
             self._take_rest()
 
+    def _next_turn(self) -> None:
+        self._over = False
+        self._take_rest()
+
     def _take_rest(self) -> None:
         """Go on with what was received and not yet handled."""
         if self._rest and self._reading and self.open:
@@ -328,6 +335,8 @@ class Connection:
         return sum(len(part) for part in self._out if type(part) is not FileRange)
 
     def _readable(self) -> None:
+        if self._over:
+            return
         self.active_at = self.started = self._now()
         try:
             if self._frame is not None:
@@ -382,7 +391,8 @@ class Connection:
         self._corked = False
         self._turns.used(self.started - begun)
         if over:
-            self._loop.call_soon(self._take_rest)
+            self._over = True
+            self._loop.call_soon(self._next_turn)
         if position < end and self.open:
             self._keep(data[position:])
         if self._out:
