@@ -91,6 +91,11 @@ class Deferred:
         """Whether the client is there to hear of it."""
         return self._connection.open
 
+    def only_waits(self) -> None:
+        """What was worked on waits from now on: a client that went meanwhile is not told of a second time."""
+        if self._connection._hung and self._connection.open:
+            self._connection._hung_up()
+
     def share(self) -> None:
         """Take further requests while this one waits, unless others wait before it."""
         if self.alone and self._connection.waiting == 1:
@@ -123,6 +128,7 @@ class Connection:
         "_frame_size",
         "_hangups",
         "_held",
+        "_hung",
         "_intake",
         "_loop",
         "_now",
@@ -178,6 +184,8 @@ class Connection:
         self._waiting: deque[Deferred] = deque()
         self._alone = False
         self._corked = False
+        self._hung = False
+        """The client said, while nothing was read from it, that it sends no more."""
         self._over = False
         """Requests came that wait for the next turn: until then no more are read."""
         self._reading = True
@@ -319,6 +327,7 @@ class Connection:
     def _hung_up(self) -> None:
         """The client sends no more, and nothing is read from it. One that only waits for what may come is not there to
         hear of it; one whose request is being worked on may still want its answer."""
+        self._hung = True
         if not self._out and all(place.abandoned is not None for place in self._waiting):
             self.drop("")
 

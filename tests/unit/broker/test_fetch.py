@@ -50,6 +50,9 @@ class Place:
     def share(self) -> None:
         pass
 
+    def only_waits(self) -> None:
+        pass
+
     def fail(self, reason: str) -> None:
         self._client.dropped = reason
 

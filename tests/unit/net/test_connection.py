@@ -444,3 +444,21 @@ async def test_a_negative_limit_lets_connections_be_idle_for_ever() -> None:
     crowd.connections.drop_idle()
     assert crowd.service.closed_because is None
     crowd.close()
+
+
+async def test_a_client_that_left_while_its_request_was_worked_on_is_let_go_of_when_it_only_waits() -> None:
+    client = Client()
+    client.service.on_frame = lambda connection, body: client.service.places.append(connection.defer(alone=True))
+    await client.send(frame(b"long"))
+    await client.until(lambda: len(client.service.places) == 1)
+    client.socket.close()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert client.connection.open
+    left: list[str] = []
+    (place,) = client.service.places
+    place.abandoned = lambda: left.append("left")
+    place.only_waits()
+    assert left == ["left"]
+    assert not client.connection.open
+    client.hangups.close()

@@ -241,6 +241,7 @@ class Fetch:
             self.wait()
             self.place.share()
             self._look_again()
+            self.place.only_waits()
 
     def _look_again(self, start: int = 0) -> None:
         """What changed after it was looked into and before this waited has nudged nobody."""
