@@ -6,6 +6,7 @@ from itertools import count
 from typing import Any
 
 from ottla.base.errors import ErrorCode
+from ottla.base.ports import Random
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.decision import Caller, Decision, Limits, Now
 from ottla.groups.machine import GroupMachine
@@ -50,11 +51,12 @@ class Place:
 class Coordinator:
     """See the module."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, random: Random | None = None) -> None:
+        self.random = random or Counting()
         self.now_ms = 1_000
         self.log: list[tuple[bytes, bytes | None]] = []
         self.disk_full = False
-        self.machine = GroupMachine(limits or Limits(initial_delay_ms=0), Counting(), self.now)
+        self.machine = GroupMachine(limits or Limits(initial_delay_ms=0), self.random, self.now)
 
     @property
     def now(self) -> Now:

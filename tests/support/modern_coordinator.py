@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ottla.base.ports import Random
 from ottla.groups.cluster import Topic
 from ottla.groups.decision import Caller, Limits
 from ottla.groups.facts import GroupFact, OffsetFact
@@ -13,7 +14,7 @@ from ottla.groups.modern import ConsumerGroup
 from ottla.groups.patterns import matching
 from ottla.groups.records import read
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from support.coordinator import GROUP, Coordinator, Counting
+from support.coordinator import GROUP, Coordinator
 
 Assigned = dict[str, list[int]]
 
@@ -62,11 +63,11 @@ def topic_id(name: str) -> bytes:
 class ModernCoordinator(Coordinator):
     """See the module. Assignments are computed at once unless limits say otherwise."""
 
-    def __init__(self, limits: Limits | None = None, **counts: int) -> None:
+    def __init__(self, limits: Limits | None = None, random: Random | None = None, /, **counts: int) -> None:
         chosen = limits or quick()
-        super().__init__(chosen)
+        super().__init__(chosen, random)
         self.topics = Topics(**(counts or {"t": 4}))
-        self.machine = GroupMachine(chosen, Counting(), self.now, self.topics)
+        self.machine = GroupMachine(chosen, self.random, self.now, self.topics)
 
     @property
     def modern(self) -> ConsumerGroup:
@@ -111,7 +112,7 @@ class ModernCoordinator(Coordinator):
         """Another coordinator takes over, who knows what compaction has left of the log."""
         facts = [read(key, value) for key, value in dict(self.log).items() if value is not None]
         facts.sort(key=lambda fact: isinstance(fact, OffsetFact) * 2 + (not isinstance(fact, GroupFact)))
-        self.machine = GroupMachine(self.machine.limits, Counting(), self.now, self.topics)
+        self.machine = GroupMachine(self.machine.limits, self.random, self.now, self.topics)
         for fact in facts:
             self.machine.apply(fact)
         self.machine.loaded(self.now)

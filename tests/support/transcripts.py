@@ -67,12 +67,18 @@ class Stage:
 class Printer:
     """A value as short text: fields by name, without those at their defaults, and without what says nothing in a story.
 
-    `words` are values of certain types as text, with an empty one for those that need not be mentioned; `hidden` are
-    names of fields that no reader misses.
+    `words` are values of certain types as text, `named` those of fields with certain names, with an empty one for those
+    that need not be mentioned; `hidden` are names of fields that no reader misses.
     """
 
-    def __init__(self, words: Mapping[type, Callable[[Any], str]] | None = None, hidden: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        words: Mapping[type, Callable[[Any], str]] | None = None,
+        named: Mapping[str, Callable[[Any], str]] | None = None,
+        hidden: Iterable[str] = (),
+    ) -> None:
         self._words = dict(words or {})
+        self._named = dict(named or {})
         self._hidden = frozenset(hidden)
 
     def __call__(self, value: object) -> str:
@@ -98,7 +104,7 @@ class Printer:
             if isinstance(field, bool):
                 parts += [name] if field else [f"not-{name}"] if name in defaults else []
                 continue
-            text = self(field)
+            text = self._named.get(name, self)(field)
             parts += [f"{name}={text}"] if text else []
         return f"{type(value).__name__}({' '.join(parts)})"
 
