@@ -72,25 +72,32 @@ def name(node_id: int) -> str:
 
 
 class Question(NamedTuple):
-    """A request that was sent, for the one who has to answer it."""
+    """A request that was sent: by which life of which node, to whom."""
 
     source: int
+    life: int
     target: int
-    number: int
+    send: effects.Send
     asker: str
 
     def __str__(self) -> str:
         return self.asker
 
+    @property
+    def key(self) -> tuple[int, int, int]:
+        return self.source, self.life, self.send.number
+
 
 class Message(NamedTuple):
-    """On its way."""
+    """On its way: a question, or its answer."""
 
-    source: int
-    target: int
-    send: effects.Send
+    question: Question
     answer: Answer | None = None
-    """None: the request itself."""
+
+    @property
+    def route(self) -> tuple[int, int]:
+        there = self.question.source, self.question.target
+        return there if self.answer is None else there[::-1]
 
 
 class Shares:
@@ -150,17 +157,23 @@ class QuorumStage(Stage):
         self._nodes: dict[int, Node] = {}
         self._first_voters = VoterSet()
         self._dynamic = False
+        self._auto_join = False
         self._messages: list[Message] = []
-        self._open: dict[tuple[int, int, int], tuple[float, effects.Send]] = {}
-        """Sends without an answer, by node, life and number: until when."""
+        self._open: dict[tuple[int, int, int], tuple[float, Question]] = {}
+        """Questions without an answer: until when."""
+        self._asked = 0
+        """By the operator."""
         self._cut: set[int] = set()
         self._snapshots: dict[LogPosition, tuple[Control, ...]] = {}
 
     # --- who there is ------------------------------------------------------------------------------------------------
 
-    def quorum(self, voters: str, *, observers: str = "0", dynamic: str = "") -> None:
-        """So many nodes that vote and that do not, none of them started; `dynamic`: voters may change (KIP-853)."""
-        self._dynamic = bool(dynamic)
+    def quorum(self, voters: str, *, observers: str = "0", dynamic: str = "", auto_join: str = "") -> None:
+        """So many nodes that vote and that do not, none of them started.
+
+        `dynamic`: voters may change (KIP-853); `auto_join`: who could vote and does not asks for it by itself.
+        """
+        self._dynamic, self._auto_join = bool(dynamic), bool(auto_join)
         for node_id in range(int(voters) + int(observers)):
             self._nodes[node_id] = Node(node_id, self._dynamic or node_id < int(voters))
         self._first_voters = VoterSet.of(self._voter(node) for node in list(self._nodes.values())[: int(voters)])
@@ -183,7 +196,7 @@ class QuorumStage(Stage):
         controls = self._snapshots[node.disk.snapshot] if node.disk.snapshot is not None else ()
         view = node.disk.view(self._first_voters, int(self._dynamic), controls)
         bootstrap = _at(0) if node.node_id else ()
-        identity = ReplicaIdentity("cluster", node.key, node.can_vote, _at(node.node_id), bootstrap)
+        identity = ReplicaIdentity("cluster", node.key, node.can_vote, _at(node.node_id), bootstrap, self._auto_join)
         node.raft = Raft(identity, TIMING, view, node.disk.election, Shares(node.node_id))
         node.raft.start(self._now)
 
@@ -195,9 +208,9 @@ class QuorumStage(Stage):
         crashed = self._nodes[int(node)]
         crashed.stop()
         crashed.disk.forget(crashed.disk.unsynced)
-        for (asker, life, _), (_, send) in list(self._open.items()):
-            if send.address.port == crashed.node_id and life == self._life(asker):
-                self._tell_unanswered(asker, send, "the connection ended")
+        for _, question in list(self._open.values()):
+            if question.target == crashed.node_id:
+                self._tell_unanswered(question, "the connection ended")
 
     def replace_disk(self, node: str) -> None:
         """A node that is down gets another disk, with nothing on it."""
@@ -255,8 +268,9 @@ class QuorumStage(Stage):
         elif isinstance(effect, effects.Sync):
             node.disk.synced = node.disk.end_offset
         elif isinstance(effect, effects.Send):
-            self._open[node.node_id, node.life, effect.number] = self._now + effect.timeout, effect
-            self._messages.append(Message(node.node_id, effect.address.port, effect))
+            question = Question(node.node_id, node.life, effect.address.port, effect, str(node))
+            self._open[question.key] = self._now + effect.timeout, question
+            self._messages.append(Message(question))
         elif isinstance(effect, effects.Reply):
             self._answer(effect.token, node.disk.filled(effect.answer, 100))
         elif isinstance(effect, effects.ReplyPortion):
@@ -268,12 +282,7 @@ class QuorumStage(Stage):
 
     def _answer(self, token: object, answer: Answer) -> None:
         assert isinstance(token, Question)
-        sent = self._open.get((token.source, self._life(token.source), token.number))
-        if sent is not None:
-            self._messages.append(Message(token.target, token.source, sent[1], answer))
-
-    def _life(self, node_id: int) -> int:
-        return self._nodes[node_id].life if node_id != OPERATOR else 0
+        self._messages.append(Message(token, answer))
 
     def disk(self, node: str, how: str) -> None:
         """`slow`: what has to last waits; `done`: it lasts; `fails`: it does not, and the machine begins anew."""
@@ -291,9 +300,8 @@ class QuorumStage(Stage):
 
     def deliver(self, *route: str) -> None:
         """Everything that is on its way now arrives; with a source and a target only what goes there."""
-        chosen = [
-            message for message in self._messages if not route or (message.source, message.target) == _route(route)
-        ]
+        wanted = tuple(map(int, route))
+        chosen = [message for message in self._messages if not route or message.route == wanted]
         for message in chosen:
             self._messages.remove(message)
             self._arrive(message)
@@ -304,37 +312,41 @@ class QuorumStage(Stage):
             self._arrive(self._messages.pop(0))
 
     def _arrive(self, message: Message) -> None:
-        source, target, send, answer = message
-        if source in self._cut or target in self._cut:
+        question, answer = message
+        if self._cut & set(message.route):
             return
         if answer is not None:
-            self._tell_answer(target, send, source, answer)
-        elif self._nodes[target].raft is None:
-            self._tell_unanswered(source, send, "nobody listens")
+            self._tell_answer(question, answer)
+        elif self._nodes[question.target].raft is None:
+            self._tell_unanswered(question, "nobody listens")
         else:
-            self._receive(Question(source, target, send.number, str(self._nodes[source])), send.request)
+            self._receive(question)
 
-    def _receive(self, question: Question, request: Request) -> None:
-        node = self._nodes[question.target]
+    def _receive(self, question: Question) -> None:
+        node, request = self._nodes[question.target], question.send.request
         node.machine.receive(question, request, self._now)
         self._do(node, f"{node} hears {type(request).__name__} of {question}")
 
-    def _tell_answer(self, node_id: int, send: effects.Send, source: int, answer: Answer) -> None:
-        if self._close(node_id, send) and node_id == OPERATOR:
-            self.say(f"the operator hears of {source}: {shown(answer)}")
-        elif node_id != OPERATOR:
-            node = self._nodes[node_id]
-            node.machine.answered(send.number, send.node_id, send.request, answer, self._now)
-            self._do(node, f"{node} hears of {self._nodes[source]}: {shown(answer)}")
+    def _tell_answer(self, question: Question, answer: Answer) -> None:
+        if self._close(question):
+            told = f"{question} hears of {self._nodes[question.target]}: {shown(answer)}"
+            if question.source == OPERATOR:
+                self.say(told)
+            else:
+                node, send = self._nodes[question.source], question.send
+                node.machine.answered(send.number, send.node_id, send.request, answer, self._now)
+                self._do(node, told)
 
-    def _tell_unanswered(self, node_id: int, send: effects.Send, why: str) -> None:
-        if self._close(node_id, send) and node_id != OPERATOR:
-            node = self._nodes[node_id]
+    def _tell_unanswered(self, question: Question, why: str) -> None:
+        if self._close(question) and question.source != OPERATOR:
+            node, send = self._nodes[question.source], question.send
             node.machine.unanswered(send.number, send.node_id, send.request, why == "nobody listens", self._now)
             self._do(node, f"{node} has no answer to {type(send.request).__name__} of {name(send.node_id)}: {why}")
 
-    def _close(self, node_id: int, send: effects.Send) -> bool:
-        return self._open.pop((node_id, self._life(node_id), send.number), None) is not None
+    def _close(self, question: Question) -> bool:
+        """Answers whether somebody still waits for it."""
+        waited = self._open.pop(question.key, None) is not None
+        return waited and (question.source == OPERATOR or question.life == self._nodes[question.source].life)
 
     def wait(self, seconds: str) -> None:
         """Time passes, with every tick and time-out that is due; messages stay where they are."""
@@ -353,19 +365,17 @@ class QuorumStage(Stage):
         until = self._now + seconds
         while True:
             up = [node for node in self._nodes.values() if node.raft is not None]
-            ticks = [(node.machine.deadline(), 1, node.node_id, 0) for node in up]
-            ends = [
-                (deadline, 0, *key[::2]) for key, (deadline, _) in self._open.items() if key[1] == self._life(key[0])
-            ]
-            due, tick, node_id, number = min([*ticks, *ends], default=(until + 1, 0, 0, 0))
+            ticks = [(node.machine.deadline(), 1, node.node_id, 0, 0) for node in up]
+            ends = [(deadline, 0, *key) for key, (deadline, _) in self._open.items()]
+            due, is_tick, node_id, life, number = min([*ticks, *ends], default=(until + 1, 0, 0, 0, 0))
             if due > until:
                 break
             self._now = max(self._now, due)
-            if tick:
+            if is_tick:
                 self._nodes[node_id].machine.tick(self._now)
                 self._do(self._nodes[node_id], f"{self._nodes[node_id]} ticks at {self._now:.6g}")
             else:
-                self._tell_unanswered(node_id, self._open[node_id, self._life(node_id), number][1], "it took too long")
+                self._tell_unanswered(self._open[node_id, life, number][1], "it took too long")
             if settling:
                 self.settle()
         self._now = until
@@ -413,19 +423,15 @@ class QuorumStage(Stage):
         self._operate(RemoveVoter("cluster", ReplicaKey(int(node), bytes(15) + bytes([int(disk)]))), int(to))
 
     def _operate(self, request: Request, target: int) -> None:
-        number = len(self._open) + 1000
-        send = effects.Send(number, target, _at(target)[0], request, TIMING.request_timeout)
-        self._open[OPERATOR, 0, number] = self._now + 60.0, send
-        self._receive(Question(OPERATOR, target, number, "the operator"), request)
+        self._asked += 1
+        send = effects.Send(self._asked, target, _at(target)[0], request, TIMING.request_timeout)
+        question = Question(OPERATOR, 0, target, send, "the operator")
+        self._open[question.key] = self._now + send.timeout, question
+        self._receive(question)
 
 
 def _at(node_id: int) -> tuple[Endpoint, ...]:
     return (Endpoint("CONTROLLER", "host", node_id),)
-
-
-def _route(route: tuple[str, ...]) -> tuple[int, int]:
-    source, target = route
-    return int(source), int(target)
 
 
 @pytest.mark.parametrize("transcript", transcripts_beside(__file__), ids=transcript_name)
