@@ -116,7 +116,7 @@ def writer(kind: type[Message], version: int, flexible: bool) -> Writer:
 
 
 def stepper(kind: type[Message], version: int, flexible: bool) -> Stepper:
-    """The compiled writer of one version as a generator that pauses after each element of its arrays of structs."""
+    """The compiled writer of one version as a generator that pauses after each element of its arrays."""
     found: Stepper = _steppers[kind, version, flexible]
     return found
 
@@ -352,6 +352,8 @@ class _WriterSource(_Source):
                 add(f"{indent}        yield")
             else:
                 add(f"{indent}        {self.value(field, 'x', out)}")
+                if self.stepped:
+                    add(f"{indent}        yield")
 
     def tags(self, tagged: list[Field]) -> None:
         add = self.lines.append

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.wire import fetch, produce
-from ottla.wire.codec import PORTION, decode, decode_in_steps, encode
+from ottla.wire.codec import PORTION, decode, decode_in_steps, encode, encode_in_steps
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
+from ottla.wire.messages.list_transactions import ListTransactionsResponse
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from ottla.wire.primitives import (
@@ -100,3 +101,8 @@ def test_a_fetch_may_be_followed_by_ten_thousand_tagged_fields_and_no_more() -> 
     assert fetch.read_request(memoryview(head + tags(MOST_TAGS)), 0, 12).topics == []
     with pytest.raises(MalformedMessage, match="10001 tagged fields"):
         fetch.read_request(memoryview(head + tags(MOST_TAGS + 1)), 0, 12)
+
+
+def test_arrays_of_names_are_written_in_steps_too() -> None:
+    answer = ListTransactionsResponse(unknown_state_filters=["no state"] * 500)
+    assert len(list(encode_in_steps(answer, 1))) >= 500
