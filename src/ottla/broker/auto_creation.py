@@ -17,6 +17,8 @@ from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsReques
 logger = logging.getLogger("ottla.broker")
 
 MOST_REQUESTS = 64
+AT_ONCE = 200
+"""Topics that are made by one request, so that others get their turn meanwhile."""
 TIMEOUT_MS = 30_000
 _THERE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
@@ -46,18 +48,21 @@ class AutoCreation:
         task.add_done_callback(self._tasks.discard)
 
     async def _create(self, names: list[str]) -> None:
-        topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
         try:
-            answer = await self._controller.create_topics(CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS))
+            for start in range(0, len(names), AT_ONCE):
+                await self._create_some(names[start : start + AT_ONCE])
         except LinkDown as problem:
-            logger.warning("%d topics that were asked for are not made: %s", len(names), problem)
-        else:
-            for each in answer.topics:
-                if each.error_code not in _THERE:
-                    why = each.error_message or ErrorCode(each.error_code).name
-                    logger.warning("the topic %s that was asked for is not made: %s", each.name, why)
+            logger.warning("of %d topics that were asked for some are not made: %s", len(names), problem)
         finally:
             self._names.difference_update(names)
+
+    async def _create_some(self, names: list[str]) -> None:
+        topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
+        answer = await self._controller.create_topics(CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS))
+        for each in answer.topics:
+            if each.error_code not in _THERE:
+                why = each.error_message or ErrorCode(each.error_code).name
+                logger.warning("the topic %s that was asked for is not made: %s", each.name, why)
 
     async def stop(self) -> None:
         for task in self._tasks:

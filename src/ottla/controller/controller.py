@@ -120,6 +120,11 @@ class Controller:
         return self._loader.image
 
     @property
+    def values(self) -> BrokerValues:
+        """This node's settings, as the last decision saw them."""
+        return self._values
+
+    @property
     def active(self) -> bool:
         """Whether this node decides."""
         return self._attached is not None and self._ledger.latest is not None

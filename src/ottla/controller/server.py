@@ -5,7 +5,7 @@ broker's process sends, and the end of its connections, is told to the watch ove
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import NamedTuple
 
@@ -14,11 +14,15 @@ from ottla.base.ports import Clock
 from ottla.controller.controller import Controller
 from ottla.controller.lost_brokers import LostBrokers
 from ottla.controller.ports import ServedQuorum
+from ottla.metadata import portions
+from ottla.metadata.topics import too_much_to_create, too_much_to_grow
 from ottla.net.connection import Connection
 from ottla.net.connections import ConnectionLimits, Connections
 from ottla.net.dispatch import Context, Dispatcher, Handler, Limits
+from ottla.net.portions import AT_ONCE, Look, at_most, in_portions
 from ottla.wire.apis import API_VERSIONS, TABLE, Api
 from ottla.wire.links import Links
+from ottla.wire.lists import Lists
 from ottla.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -38,6 +42,8 @@ from ottla.wire.schema import Root
 CONTROLLERS = 2
 DRAIN_SECONDS = 1.0
 """How long requests in progress may take when the server stops."""
+MOST_ELEMENTS = 1000
+"""In all lists of a request that is no list of many things; there is one partition of metadata, and few features."""
 NOT_ASKED = -(1 << 31)
 
 _QUORUM = (
@@ -72,6 +78,30 @@ _METHODS = {
     "controller_registration": "controller_registration",
 }
 """The controller's method for each API that it decides."""
+_PORTIONS: Mapping[str, Sequence[Lists]] = {
+    "create_topics": (portions.CREATE_TOPICS,),
+    "delete_topics": portions.DELETE_TOPICS,
+    "create_partitions": (portions.CREATE_PARTITIONS,),
+    "alter_configs": (portions.ALTER_CONFIGS,),
+    "incremental_alter_configs": (portions.ALTER_CONFIGS,),
+    "alter_partition": (portions.ALTER_PARTITION,),
+    "elect_leaders": (portions.ELECT_LEADERS,),
+    "alter_partition_reassignments": (portions.ALTER_PARTITION_REASSIGNMENTS,),
+    "list_partition_reassignments": (portions.LIST_PARTITION_REASSIGNMENTS,),
+    "assign_replicas_to_dirs": (portions.ASSIGN_REPLICAS_TO_DIRS,),
+    "describe_quorum": (portions.DESCRIBE_QUORUM,),
+}
+"""What is decided a portion at a time."""
+_CREATIONS: Mapping[str, tuple[int, Look]] = {
+    "create_topics": (
+        portions.FACTS_AT_ONCE,
+        lambda server, request, context: too_much_to_create(request, server.controller.values),
+    ),
+    "create_partitions": (
+        portions.FACTS_AT_ONCE,
+        lambda server, request, context: too_much_to_grow(request, server.controller.image),
+    ),
+}
 
 
 class ServerPlace(NamedTuple):
@@ -118,7 +148,7 @@ class ControllerServer:
 
 class _ServerDispatcher(Dispatcher):
     def __init__(self, server: ControllerServer, limits: Limits) -> None:
-        super().__init__(server, SERVED, _handler, limits)
+        super().__init__(server, SERVED, handler_of, limits)
         self._server = server
 
     def closed(self, connection: Connection, reason: str) -> None:
@@ -126,7 +156,17 @@ class _ServerDispatcher(Dispatcher):
         self._server.lost_brokers.closed(connection)
 
 
-def _handler(api: Api) -> Handler:
+def handler_of(api: Api) -> Handler:
+    """What serves an API here, however long its requests are."""
+    handle = _whole_handler(api)
+    ways = _PORTIONS.get(api.module)
+    if ways is None:
+        return at_most(MOST_ELEMENTS, "", lambda request, context: None)(handle)
+    at_once, look = _CREATIONS.get(api.module, (AT_ONCE, None))
+    return in_portions(*ways, at_once=at_once, look=look)(handle)
+
+
+def _whole_handler(api: Api) -> Handler:
     if api.module == "api_versions":
         return _api_versions
     if api.module == "describe_cluster":

@@ -6,7 +6,7 @@ Loggers are not here: their levels are no facts. Invariant: a resource is change
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from ottla.base.errors import ErrorCode
@@ -18,7 +18,7 @@ from ottla.base.settings.kinds import InvalidSetting, Setting
 from ottla.base.settings.topic import TOPIC_SETTINGS
 from ottla.base.settings.values import BrokerValues
 from ottla.metadata import eligible
-from ottla.metadata.decision import Decision, Place, Refusal
+from ottla.metadata.decision import TOO_MANY_FACTS, Decision, Place, Refusal
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ConfigKey, ResourceType
 from ottla.metadata.names import topic_name_problem
@@ -28,6 +28,8 @@ from ottla.wire.messages import incremental_alter_configs as incremental
 from ottla.wire.stored.metadata import ConfigRecord
 
 MOST_VALUE_BYTES = 32_767
+MOST_CONFIGS = 1000
+"""Of one resource in a request, which is decided at once; Kafka refuses 10,000 with the same words."""
 STORED = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP, ResourceType.CLIENT_METRICS)
 TWICE = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
@@ -55,6 +57,8 @@ def alter(request: full.AlterConfigsRequest, place: Place) -> Decision[full.Alte
     times = Counter(keys)
     for key, resource in zip(keys, request.resources, strict=True):
         refusal = TWICE if times[key] > 1 else None
+        if refusal is None and len(resource.configs) > MOST_CONFIGS:
+            refusal = TOO_MANY_FACTS
         if refusal is None:
             given: list[Alteration] = [(config.name, Operation.SET, config.value) for config in resource.configs]
             named = {config.name for config in resource.configs}
@@ -88,8 +92,10 @@ def alter_incrementally(
     return Decision([] if request.validate_only else facts, reply)
 
 
-def operations(configs: Iterable[incremental.AlterableConfig]) -> list[Alteration] | Refusal:
+def operations(configs: Sequence[incremental.AlterableConfig]) -> list[Alteration] | Refusal:
     """The changes that are asked for; Kafka fails on an unknown operation, here the client is told."""
+    if len(configs) > MOST_CONFIGS:
+        return TOO_MANY_FACTS
     found: list[Alteration] = []
     for config in configs:
         try:

@@ -42,3 +42,6 @@ class Refusal(NamedTuple):
 
     error: ErrorCode
     message: str | None
+
+
+TOO_MANY_FACTS = Refusal(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")

@@ -140,7 +140,8 @@ def check_replicas(
 ) -> Refusal | None:
     """Why no partition can have these replicas; None for the factor allows any."""
     problem: str | None = None
-    ordered = sorted(replicas)
+    # Of more replicas than there are brokers, one is unknown or named twice among the first already.
+    ordered = sorted(replicas[: len(brokers) + 1])
     if not ordered:
         problem = "an empty replica list."
     for position, broker in enumerate(ordered):

@@ -78,10 +78,10 @@ def _reassign(
     if wanted.replicas is None:
         return _cancel(found, elector)
     partition = found.partition
-    target = list(wanted.replicas)
-    refusal = placement.check_replicas(target, place.image.brokers, None)
+    refusal = placement.check_replicas(wanted.replicas, place.image.brokers, None)
     if refusal is not None:
         return refusal
+    target = list(wanted.replicas)
     factor = len([replica for replica in partition.replicas if replica not in partition.removing])
     if not other_factor and factor != len(target):
         message = f"The replication factor is changed from {factor} to {len(target)}"

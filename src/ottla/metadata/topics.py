@@ -5,7 +5,7 @@ are stored. Invariants: nothing is changed here; one topic's mistake never spoil
 request for too many partitions is refused whole.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
@@ -14,8 +14,8 @@ from ottla.base.settings.topic import TOPIC_SETTINGS
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
 from ottla.metadata import placement
-from ottla.metadata.configs import topic_configs_refusal
-from ottla.metadata.decision import MOST_FACTS, Decision, Refusal
+from ottla.metadata.configs import MOST_CONFIGS, topic_configs_refusal
+from ottla.metadata.decision import MOST_FACTS, TOO_MANY_FACTS, Decision, Refusal
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType, TopicImage
 from ottla.metadata.names import METADATA_TOPIC, topic_name_problem
@@ -41,7 +41,6 @@ UNKNOWN_ID = Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this
 TOO_MANY_PARTITIONS = Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 # Kafka gives no reason here, and clients see what they would see there.
 TOO_MUCH_GROWTH = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
-TOO_MANY_FACTS = Refusal(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 def create(
@@ -54,7 +53,8 @@ def create(
     wanted = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC]
     creation = _Creation(image, values, random)
     results: list[CreatableTopicResult] = []
-    refusal = TOO_MANY_PARTITIONS if _partitions_wanted(wanted, values) > MOST_FACTS else None
+    partitions = sum(_partitions_wanted(topic, values) for topic in wanted)
+    refusal = TOO_MANY_PARTITIONS if partitions > MOST_FACTS else None
     if refusal is None:
         results = [creation.create(topic) for topic in wanted]
         refusal = TOO_MANY_FACTS if len(creation.facts) > MOST_FACTS else None
@@ -68,12 +68,32 @@ def create(
     return Decision([] if request.validate_only else creation.facts, CreateTopicsResponse(topics=results))
 
 
-def _partitions_wanted(topics: Iterable[CreatableTopic], values: BrokerValues) -> int:
-    return sum(
-        len(topic.assignments)
-        or (values.integer("num.partitions") if topic.num_partitions == -1 else max(topic.num_partitions, 0))
-        for topic in topics
-    )
+def too_much_to_create(
+    request: CreateTopicsRequest, values: BrokerValues
+) -> Generator[None, None, CreateTopicsResponse | None]:
+    """In steps, whether all topics of a long request, which is decided in portions, are too many: the answer then."""
+    wanted: dict[str, int] = {}
+    partitions = 0
+    for topic in request.topics:
+        if topic.name in wanted or topic.name == METADATA_TOPIC:
+            partitions -= wanted.get(topic.name, 0)
+            wanted[topic.name] = 0
+        else:
+            partitions += wanted.setdefault(topic.name, _partitions_wanted(topic, values))
+        yield
+    if partitions <= MOST_FACTS:
+        return None
+    results: list[CreatableTopicResult] = []
+    for name in wanted:
+        results.append(_refused(name, TOO_MANY_PARTITIONS))
+        yield
+    return CreateTopicsResponse(topics=results)
+
+
+def _partitions_wanted(topic: CreatableTopic, values: BrokerValues) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return values.integer("num.partitions") if topic.num_partitions == -1 else max(topic.num_partitions, 0)
 
 
 def _refused(name: str, refusal: Refusal) -> CreatableTopicResult:
@@ -92,6 +112,8 @@ class _Creation:
 
     def create(self, topic: CreatableTopic) -> CreatableTopicResult:
         name = topic.name
+        if len(topic.configs) > MOST_CONFIGS:
+            return _refused(name, TOO_MANY_FACTS)
         configs = {config.name: config.value for config in topic.configs if config.value is not None}
         refusal = _name_refusal(name, self._image) or _config_refusal(topic, configs, self._values)
         if refusal is not None:
@@ -309,6 +331,34 @@ class _Deletion:
         return Decision(facts, DeleteTopicsResponse(responses=self.results))
 
 
+def too_much_to_grow(
+    request: CreatePartitionsRequest, image: ClusterImage
+) -> Generator[None, None, CreatePartitionsResponse | None]:
+    """In steps, whether all topics of a long request, which is decided in portions, are too many: the answer then."""
+    growth = 0
+    names: dict[str, None] = {}
+    for topic in request.topics:
+        names[topic.name] = None
+        growth += _growth(topic, image)
+        yield
+    if len(names) > MOST_FACTS:
+        refusal = TOO_MANY_FACTS
+    elif growth > MOST_FACTS:
+        refusal = TOO_MUCH_GROWTH
+    else:
+        return None
+    results: list[CreatePartitionsTopicResult] = []
+    for name in names:
+        results.append(_partitions_result(name, refusal))
+        yield
+    return CreatePartitionsResponse(results=results)
+
+
+def _growth(topic: CreatePartitionsTopic, image: ClusterImage) -> int:
+    known = image.topics.get(topic.name)
+    return 0 if known is None else max(topic.count - len(known.partitions), 0)
+
+
 def create_partitions(
     request: CreatePartitionsRequest, image: ClusterImage, random: Random
 ) -> Decision[CreatePartitionsResponse]:
@@ -316,12 +366,7 @@ def create_partitions(
     counts: dict[str, int] = {}
     for topic in request.topics:
         counts[topic.name] = counts.get(topic.name, 0) + 1
-    asked = sum(
-        max(topic.count - len(image.topics[topic.name].partitions), 0)
-        for topic in request.topics
-        if topic.name in image.topics
-    )
-    if asked > MOST_FACTS:
+    if sum(_growth(topic, image) for topic in request.topics) > MOST_FACTS:
         return Decision(
             [], CreatePartitionsResponse(results=[_partitions_result(name, TOO_MUCH_GROWTH) for name in counts])
         )

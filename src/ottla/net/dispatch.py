@@ -393,6 +393,16 @@ async def in_steps(
             return portion.value
 
 
+def in_the_end(work: Generator[None, None, T]) -> T:
+    """The value of work that is little, done at once."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+
 class _Portion(Generic[T]):
     """As much of some work as may be done at a time."""
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from importlib import import_module
+from collections.abc import Generator, Sequence
 from typing import Any
 
-import pytest
-
 from ottla.base.errors import ErrorCode
-from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.dispatch import Context, in_the_end
+from ottla.net.portions import A_LOOK, Look, at_most, in_portions, in_turns
+from ottla.wire.lists import Lists
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -23,7 +29,6 @@ from ottla.wire.messages.offset_fetch import (
 )
 
 CONTEXT = Context(8, None, "PLAINTEXT", "127.0.0.1")
-MANY = 5000
 
 
 def told(groups: Any) -> list[tuple[str, list[tuple[str, list[int]]]]]:
@@ -43,6 +48,9 @@ class Host:
     async def turn(self) -> None:
         self.turns += 1
         await asyncio.sleep(0)
+
+    async def in_steps(self, work: Generator[None, None, Any]) -> Any:
+        return in_the_end(work)
 
 
 class Fetching:
@@ -131,27 +139,87 @@ def test_answers_that_come_later_are_waited_for() -> None:
     assert [group.group_id for group in answer.groups] == names
 
 
-@pytest.mark.parametrize(
-    ("api", "lists"),
-    [
-        ("describe_groups", "groups"),
-        ("consumer_group_describe", "group_ids"),
-        ("describe_transactions", "transactional_ids"),
-        ("find_coordinator", "coordinator_keys"),
-        ("offset_for_leader_epoch", "topics"),
-        ("offset_fetch", "topics"),
-        ("offset_commit", "topics"),
-        ("offset_delete", "topics"),
-        ("txn_offset_commit", "topics"),
-        ("describe_producers", "topics"),
-    ],
-)
-def test_no_handler_works_through_thousands_at_a_time(api: str, lists: str) -> None:
-    module = import_module(f"ottla.broker.handlers.{api}")
-    messages = import_module(f"ottla.wire.messages.{api}")
-    kind = next(each for name, each in vars(messages).items() if name.lower() == api.replace("_", "") + "request")
-    (field,) = [each for each in kind.FIELDS if each.name == lists]
-    elements = ["name"] * MANY if field.kind == "string" else [field.kind() for _ in range(MANY)]
-    answer = module.handle(None, kind(**{lists: elements}), CONTEXT)
-    assert asyncio.iscoroutine(answer), "it has not begun"
-    answer.close()
+class Creating:
+    """A handler of CreateTopics that notes the names it got at a time."""
+
+    def __init__(self) -> None:
+        self.portions: list[list[str]] = []
+
+    def handle(self, host: Any, request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
+        self.portions.append([topic.name for topic in request.topics])
+        return CreateTopicsResponse(topics=[CreatableTopicResult(name=name) for name in self.portions[-1]])
+
+    def asked(self, request: CreateTopicsRequest, way: Lists, look: Look | None = None) -> Any:
+        return asyncio.run(in_portions(way, at_once=10, look=look)(self.handle)(Host(), request, CONTEXT))
+
+
+def topics(names: Sequence[str], partitions: int = 0) -> CreateTopicsRequest:
+    return CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=partitions) for name in names])
+
+
+NAMED_ONCE = Lists(("topics",), ("topics",), once=("name",))
+
+
+def test_what_is_named_twice_comes_in_one_portion_wherever_it_stands() -> None:
+    creating = Creating()
+    names = [str(number) for number in range(50)]
+    creating.asked(topics([*names, "7", "49", "7"]), NAMED_ONCE)
+    for portion in creating.portions:
+        assert portion.count("7") in (0, 2)
+        assert portion.count("49") in (0, 2)
+    assert {name for portion in creating.portions for name in portion} == set(names)
+    assert max(map(len, creating.portions)) <= 10
+
+
+def test_what_is_named_a_hundred_times_is_named_twice() -> None:
+    creating = Creating()
+    creating.asked(topics(["a"] * 100), NAMED_ONCE)
+    assert creating.portions == [["a", "a"]]
+
+
+def test_an_element_may_count_for_more_than_one() -> None:
+    creating = Creating()
+    creating.asked(topics(["a", "b", "c", "d", "e"], partitions=4), NAMED_ONCE._replace(weight=partitions_of))
+    assert creating.portions == [["a", "b"], ["c", "d"], ["e"]]
+
+
+def partitions_of(topic: CreatableTopic) -> int:
+    return topic.num_partitions
+
+
+def test_what_lies_in_an_element_counts_and_stays_together() -> None:
+    creating = Creating()
+    request = topics(["a", "b", "c"])
+    for topic, count in zip(request.topics, (20, 4, 4), strict=True):
+        topic.configs = [CreatableTopicConfig(str(number)) for number in range(count)]
+    creating.asked(request, NAMED_ONCE)
+    assert creating.portions == [["a"], ["b", "c"]]
+
+
+def test_a_look_at_the_whole_may_spare_the_portions() -> None:
+    def look(host: Any, request: CreateTopicsRequest, context: Context) -> Generator[None, None, Any]:
+        yield
+        return "too much" if len(request.topics) > 30 else None
+
+    creating = Creating()
+    assert creating.asked(topics([str(number) for number in range(31)]), NAMED_ONCE, look) == "too much"
+    assert creating.portions == []
+    creating.asked(topics([str(number) for number in range(30)]), NAMED_ONCE, look)
+    assert len(creating.portions) == 3
+
+
+def test_a_list_that_is_one_thing_has_a_bound() -> None:
+    handle = at_most(3, "groups", lambda request, context: "too much")(lambda _, asked, __: asked)
+    few, many = DescribeGroupsRequest(groups=["a"] * 3), DescribeGroupsRequest(groups=["a"] * 4)
+    assert handle(None, few, CONTEXT) is few
+    assert handle(None, many, CONTEXT) == "too much"
+
+
+def test_a_list_is_looked_through_in_turns() -> None:
+    host = Host()
+
+    async def looked() -> list[int]:
+        return [len(some) async for some in in_turns(host, range(2 * A_LOOK + 1))]
+
+    assert asyncio.run(looked()) == [A_LOOK, A_LOOK, 1]
+    assert host.turns == 2

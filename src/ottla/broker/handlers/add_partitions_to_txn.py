@@ -5,15 +5,17 @@ the partitions are in them.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.metadata.image import INTERNAL_TOPICS
-from ottla.net.dispatch import Context
+from ottla.net.dispatch import Context, in_the_end
+from ottla.net.portions import AT_ONCE, in_portions, size
 from ottla.transactions.decision import Outcome, Producer
 from ottla.transactions.state import EPOCH_PER_TRANSACTION
+from ottla.wire.lists import Lists
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -32,6 +34,7 @@ FENCED_FROM = 2
 Errors = Mapping[TopicPartition, ErrorCode]
 
 
+@in_portions(Lists(("transactions",), ("results_by_transaction",)))
 def handle(
     broker: "Broker", request: AddPartitionsToTxnRequest, context: Context
 ) -> AddPartitionsToTxnResponse | Coroutine[Any, Any, AddPartitionsToTxnResponse]:
@@ -45,10 +48,12 @@ def handle(
                 topics=request.v3_and_below_topics,
             )
         ]
-    answers = [_asked(broker, transaction, context.version) for transaction in transactions]
+    if size(transactions, AT_ONCE) > AT_ONCE:
+        return _in_steps(broker, transactions, context.version)
+    answers = [in_the_end(_asked(broker, transaction, context.version)) for transaction in transactions]
     waiting = [answer for _, _, answer in answers if isinstance(answer, asyncio.Future)]
     if not waiting:
-        return _response(answers, context.version)
+        return in_the_end(_response(answers, context.version))
     return _response_later(waiting, answers, context.version)
 
 
@@ -56,12 +61,34 @@ Asked = tuple[AddPartitionsToTxnTransaction, Errors, "Outcome | asyncio.Future[O
 _DONE = Outcome(ErrorCode.NONE)
 
 
-def _asked(broker: "Broker", asked: AddPartitionsToTxnTransaction, version: int) -> Asked:
+async def _in_steps(
+    broker: "Broker", transactions: Sequence[AddPartitionsToTxnTransaction], version: int
+) -> AddPartitionsToTxnResponse:
+    answers = []
+    for transaction in transactions:
+        answer = await broker.dispatcher.in_steps(_asked(broker, transaction, version))
+        if isinstance(answer[2], asyncio.Future):
+            await asyncio.wait((answer[2],))
+        answers.append(answer)
+    return await broker.dispatcher.in_steps(_response(answers, version))
+
+
+def _asked(broker: "Broker", asked: AddPartitionsToTxnTransaction, version: int) -> Generator[None, None, Asked]:
     """Errors of single partitions, or else the outcome that all of them share."""
-    names = [TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    refused = {name: error for name in names if (error := _refusal(broker, name, version)) != ErrorCode.NONE}
+    names: dict[TopicPartition, ErrorCode] = {}
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for topic in asked.topics:
+        for index in topic.partitions:
+            name = TopicPartition(topic.name, index)
+            names[name] = ErrorCode.OPERATION_NOT_ATTEMPTED
+            error = _refusal(broker, name, version)
+            if error != ErrorCode.NONE:
+                refused[name] = error
+            yield
+        yield
     if refused:
-        return asked, dict.fromkeys(names, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused, _DONE
+        names.update(refused)
+        return asked, names, _DONE
     if not asked.transactional_id:
         return asked, {}, Outcome(ErrorCode.INVALID_REQUEST)
     shard = broker.transactions.shard(asked.transactional_id)
@@ -69,8 +96,12 @@ def _asked(broker: "Broker", asked: AddPartitionsToTxnTransaction, version: int)
         return asked, {}, Outcome(shard)
     producer = Producer(asked.transactional_id, asked.producer_id, asked.producer_epoch)
     if asked.verify_only:
-        said = {name: shard.machine.verify(producer, name) for name in names}
-        errors = {name: error for name, error in said.items() if error != ErrorCode.NONE}
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for name in names:
+            error = shard.machine.verify(producer, name)
+            if error != ErrorCode.NONE:
+                errors[name] = error
+            yield
         return asked, errors, shard.settled(_DONE, Outcome)
     protocol = EPOCH_PER_TRANSACTION if version >= BROKERS_FROM else 0
     return asked, {}, shard.add(producer, frozenset(names), protocol)
@@ -86,29 +117,31 @@ async def _response_later(
     waiting: "list[asyncio.Future[Outcome]]", answers: list[Asked], version: int
 ) -> AddPartitionsToTxnResponse:
     await asyncio.wait(waiting)
-    return _response(answers, version)
+    return in_the_end(_response(answers, version))
 
 
-def _response(answers: list[Asked], version: int) -> AddPartitionsToTxnResponse:
-    results = [_result(answer, version) for answer in answers]
+def _response(answers: list[Asked], version: int) -> Generator[None, None, AddPartitionsToTxnResponse]:
+    results = []
+    for answer in answers:
+        result = yield from _result(answer, version)
+        results.append(result)
     if version < BROKERS_FROM:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
     return AddPartitionsToTxnResponse(results_by_transaction=results)
 
 
-def _result(answer: Asked, version: int) -> AddPartitionsToTxnResult:
+def _result(answer: Asked, version: int) -> Generator[None, None, AddPartitionsToTxnResult]:
     asked, errors, outcome = answer
     shared = (outcome.result() if isinstance(outcome, asyncio.Future) else outcome).error
     if shared == ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
         shared = ErrorCode.INVALID_PRODUCER_EPOCH
-    topics = [
-        AddPartitionsToTxnTopicResult(
-            topic.name,
-            [
-                AddPartitionsToTxnPartitionResult(index, errors.get(TopicPartition(topic.name, index), shared))
-                for index in topic.partitions
-            ],
-        )
-        for topic in asked.topics
-    ]
+    topics = []
+    for topic in asked.topics:
+        partitions = []
+        for index in topic.partitions:
+            error = errors.get(TopicPartition(topic.name, index), shared)
+            partitions.append(AddPartitionsToTxnPartitionResult(index, error))
+            yield
+        topics.append(AddPartitionsToTxnTopicResult(topic.name, partitions))
+        yield
     return AddPartitionsToTxnResult(asked.transactional_id, topics)

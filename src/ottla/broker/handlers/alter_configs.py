@@ -6,8 +6,9 @@ A resource named twice is refused; Kafka leaves such a request without an answer
 from typing import TYPE_CHECKING
 
 from ottla.metadata.configs import misdirected, refused_resource
+from ottla.metadata.portions import ALTER_CONFIGS
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-@in_portions(Lists(("resources",), ("responses",)))
+@in_portions(ALTER_CONFIGS)
 async def handle(broker: "Broker", request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
     responses: list[AlterConfigsResourceResponse] = []
     stored: list[AlterConfigsResource] = []

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from ottla.metadata.portions import ALTER_PARTITION_REASSIGNMENTS
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-@in_portions(Lists(("topics", "partitions"), ("responses", "partitions")))
+@in_portions(ALTER_PARTITION_REASSIGNMENTS)
 async def handle(
     broker: "Broker", request: AlterPartitionReassignmentsRequest, context: Context
 ) -> AlterPartitionReassignmentsResponse:

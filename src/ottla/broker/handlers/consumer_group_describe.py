@@ -10,7 +10,8 @@ from ottla.groups.modern import ConsumerGroup
 from ottla.groups.modern import Member as GroupMember
 from ottla.metadata.image import ClusterImage
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
+from ottla.wire.lists import Lists
 from ottla.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,

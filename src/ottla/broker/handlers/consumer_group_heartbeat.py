@@ -9,12 +9,27 @@ from ottla.coordinator.groups.shard import Answer, GroupShard
 from ottla.groups.decision import Caller
 from ottla.groups.modern_heartbeat import refused
 from ottla.net.dispatch import Context
+from ottla.net.portions import at_most
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+MOST_TOPICS = 5000
+"""Names of one member, which are stored as one record; in Kafka that has a megabyte, room for some ten thousand."""
+MOST_OWNED = 20_000
+"""Topics and partitions that one member says it has."""
 
+
+def _too_long(request: ConsumerGroupHeartbeatRequest, context: Context) -> Answer:
+    return refused(
+        ErrorCode.INVALID_REQUEST,
+        f"A member subscribes to at most {MOST_TOPICS} topics by name, and owns at most {MOST_OWNED} partitions.",
+    )
+
+
+@at_most(MOST_TOPICS, "subscribed_topic_names", _too_long)
+@at_most(MOST_OWNED, "topic_partitions", _too_long)
 def handle(
     broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context
 ) -> "Answer | Coroutine[None, None, Answer]":

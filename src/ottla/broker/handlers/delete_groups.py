@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.groups.shard import Answer
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
+from ottla.wire.lists import Lists
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:

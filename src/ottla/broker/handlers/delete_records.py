@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.metadata.image import INTERNAL_TOPICS
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
 from ottla.replicas.partitions import Partition
+from ottla.wire.lists import Lists
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,

@@ -5,14 +5,15 @@ Their files are renamed at once and removed later. Kafka shuffles the results, h
 
 from typing import TYPE_CHECKING
 
+from ottla.metadata.portions import DELETE_TOPICS
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-@in_portions(Lists(("topics",), ("responses",)), Lists(("topic_names",), ("responses",)))
+@in_portions(*DELETE_TOPICS)
 async def handle(broker: "Broker", request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
     return await broker.controller.delete_topics(request, context.version)

@@ -4,7 +4,7 @@ A broker answers for itself (its own id) and for the dynamic defaults of all (th
 need not exist. Answers for many topics are made in steps, between which other requests get their turn.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
@@ -15,6 +15,7 @@ from ottla.metadata.decision import Refusal
 from ottla.metadata.image import ResourceType
 from ottla.metadata.names import topic_name_problem
 from ottla.net.dispatch import Context
+from ottla.net.portions import in_turns
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -40,7 +41,10 @@ async def handle(broker: "Broker", request: DescribeConfigsRequest, context: Con
     answer = _Answer(broker, request.include_synonyms, request.include_documentation)
     results = []
     for position, resource in enumerate(request.resources, 1):
-        results.append(answer.describe(resource))
+        keys: set[str] = set()
+        async for some in in_turns(broker, resource.configuration_keys or ()):
+            keys.update(some)
+        results.append(answer.describe(resource, keys))
         if position % AT_ONCE == 0:
             await broker.dispatcher.turn()
     return DescribeConfigsResponse(results=results)
@@ -61,7 +65,7 @@ class _Answer:
             ResourceType.CLIENT_METRICS: self._client_metrics,
         }
 
-    def describe(self, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    def describe(self, resource: DescribeConfigsResource, keys: Collection[str]) -> DescribeConfigsResult:
         found: Sequence[DescribeConfigsResourceResult] | Refusal
         if resource.resource_type == ResourceType.BROKER_LOGGER:
             found = self._loggers(resource.resource_name)
@@ -76,7 +80,6 @@ class _Answer:
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
-        keys = resource.configuration_keys
         return DescribeConfigsResult(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.log.data_directory import DataDirectory
 from ottla.net.dispatch import Context
+from ottla.net.portions import in_turns
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -23,8 +24,11 @@ async def handle(broker: "Broker", request: DescribeLogDirsRequest, context: Con
     wanted: dict[str, set[int]] | None = None
     if request.topics is not None:
         wanted = {}
-        for topic in request.topics:
-            wanted.setdefault(topic.topic, set()).update(topic.partitions)
+        async for topics in in_turns(broker, request.topics):
+            for topic in topics:
+                of_topic = wanted.setdefault(topic.topic, set())
+                async for partitions in in_turns(broker, topic.partitions):
+                    of_topic.update(partitions)
     found: dict[DataDirectory, dict[str, list[DescribeLogDirsPartition]]] = {
         directory: {} for directory in broker.store.directories
     }
@@ -34,8 +38,8 @@ async def handle(broker: "Broker", request: DescribeLogDirsRequest, context: Con
         if wanted is not None and name.partition not in wanted.get(name.topic, ()):
             continue
         if broker.store.get(name) is log:
-            topics = found[broker.store.directory_of(name)]
-            topics.setdefault(name.topic, []).append(
+            present = found[broker.store.directory_of(name)]
+            present.setdefault(name.topic, []).append(
                 DescribeLogDirsPartition(partition_index=name.partition, partition_size=log.size)
             )
     return DescribeLogDirsResponse(results=[_result(broker, directory, topics) for directory, topics in found.items()])

@@ -6,7 +6,8 @@ from ottla.base.errors import ErrorCode
 from ottla.log.producers import ProducerState
 from ottla.metadata.names import topic_name_problem
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
+from ottla.wire.lists import Lists
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,

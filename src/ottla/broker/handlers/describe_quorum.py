@@ -2,12 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+from ottla.metadata.portions import DESCRIBE_QUORUM
 from ottla.net.dispatch import Context
+from ottla.net.portions import in_portions
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
+@in_portions(DESCRIBE_QUORUM)
 async def handle(broker: "Broker", request: DescribeQuorumRequest, context: Context) -> DescribeQuorumResponse:
     return await broker.controller.describe_quorum(request, context.version)

@@ -4,12 +4,14 @@ The cursor in the answer says where to go on. Without authorization every operat
 made in steps, between which other requests get their turn; all of it shows the cluster at the same moment.
 """
 
+from heapq import merge
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata.image import TopicImage
 from ottla.metadata.names import topic_name_problem
 from ottla.net.dispatch import Context
+from ottla.net.portions import in_turns
 from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -32,22 +34,24 @@ async def handle(
 ) -> DescribeTopicPartitionsResponse:
     image = broker.image
     cursor = request.cursor
-    asked = {topic.name for topic in request.topics}
+    asked: set[str] = set()
+    async for some in in_turns(broker, request.topics):
+        asked.update(topic.name for topic in some)
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
-        return DescribeTopicPartitionsResponse(
-            topics=[
-                DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name)
-                for topic in request.topics
-            ]
-        )
+        refused: list[DescribeTopicPartitionsResponseTopic] = []
+        async for some in in_turns(broker, request.topics):
+            refused += (DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, topic.name) for topic in some)
+        return DescribeTopicPartitionsResponse(topics=refused)
     first = "" if cursor is None else cursor.topic_name
-    names = sorted(name for name in (asked or image.topics) if name >= first)
+    sorted_parts = [
+        sorted(name for name in names if name >= first) async for names in in_turns(broker, list(asked or image.topics))
+    ]
     most = broker.values.integer("max.request.partition.size.limit")
     room = max(min(most, request.response_partition_limit), 1)
     live = {each.id for each in image.brokers.values() if not each.fenced}
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     described = 0
-    for name in names:
+    for name in merge(*sorted_parts):
         if room == 0:
             return _answer(topics, ResponseCursor(topic_name=name, partition_index=0))
         if described >= AT_ONCE:

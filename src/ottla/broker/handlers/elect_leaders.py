@@ -2,14 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+from ottla.metadata.portions import ELECT_LEADERS
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-@in_portions(Lists(("topic_partitions", "partitions"), ("replica_election_results", "partition_result")))
+@in_portions(ELECT_LEADERS)
 async def handle(broker: "Broker", request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
     return await broker.controller.elect_leaders(request, context.version)

@@ -11,8 +11,9 @@ from ottla.broker import loggers
 from ottla.metadata.configs import TWICE, misdirected, operations, refused_resource
 from ottla.metadata.decision import Refusal
 from ottla.metadata.image import ResourceType
+from ottla.metadata.portions import ALTER_CONFIGS
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
 from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-@in_portions(Lists(("resources",), ("responses",)))
+@in_portions(ALTER_CONFIGS)
 async def handle(
     broker: "Broker", request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:

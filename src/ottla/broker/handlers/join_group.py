@@ -7,12 +7,21 @@ from ottla.coordinator.groups.shard import Answer
 from ottla.groups.decision import Caller
 from ottla.groups.rebalance import join_refused
 from ottla.net.dispatch import Context
+from ottla.net.portions import at_most
 from ottla.wire.messages.join_group import JoinGroupRequest
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+MOST_PROTOCOLS = 100
+"""Which each member of a group names and has to be compared with those of all others; clients have a few."""
 
+
+@at_most(
+    MOST_PROTOCOLS,
+    "protocols",
+    lambda request, context: join_refused(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, context.version),
+)
 def handle(broker: "Broker", request: JoinGroupRequest, context: Context) -> Answer:
     if not request.group_id:
         return join_refused(request.member_id, ErrorCode.INVALID_GROUP_ID, context.version)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.metadata.image import ClusterImage, ResourceType
 from ottla.net.dispatch import Context
+from ottla.net.portions import in_turns
 from ottla.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
@@ -31,17 +32,17 @@ ALL = (
 async def handle(
     broker: "Broker", request: ListConfigResourcesRequest, context: Context
 ) -> ListConfigResourcesResponse:
-    asked = [int(ResourceType.CLIENT_METRICS)] if context.version == 0 else request.resource_types
-    if any(kind not in ALL for kind in asked):
+    asked: set[int] = {ResourceType.CLIENT_METRICS} if context.version == 0 else set()
+    async for kinds in in_turns(broker, request.resource_types):
+        asked.update(kinds)
+    if not asked.issubset(ALL):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in ALL
-            if not asked or kind in asked
-            for name in _names(broker.image, kind)
-        ]
-    )
+    resources: list[ConfigResource] = []
+    for kind in ALL:
+        if not asked or kind in asked:
+            async for names in in_turns(broker, _names(broker.image, kind)):
+                resources += (ConfigResource(resource_name=name, resource_type=kind) for name in names)
+    return ListConfigResourcesResponse(config_resources=resources)
 
 
 def _names(image: ClusterImage, kind: ResourceType) -> list[str]:

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.groups.classic import CONSUMER, ClassicGroup
+from ottla.groups.modern import ConsumerGroup
 from ottla.net.dispatch import Context
+from ottla.net.portions import in_turns
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
@@ -15,16 +17,22 @@ if TYPE_CHECKING:
 CLASSIC = "classic"
 
 
-def handle(
+async def handle(
     broker: "Broker", request: ListGroupsRequest, context: Context
 ) -> "ListGroupsResponse | Future[ListGroupsResponse]":
-    states = {state.strip().lower() for state in request.states_filter}
-    types = {kind.strip().lower() for kind in request.types_filter}
-    groups: list[ListedGroup] = []
+    states: set[str] = set()
+    types: set[str] = set()
+    for asked, wanted in ((request.states_filter, states), (request.types_filter, types)):
+        async for some in in_turns(broker, asked):
+            wanted.update(text.strip().lower() for text in some)
+    known: list[ClassicGroup | ConsumerGroup] = []
     for shard in broker.groups.shards():
         if isinstance(shard, ErrorCode):
             return ListGroupsResponse(error_code=shard)
-        for group in shard.machine.groups.values():
+        known += shard.machine.groups.values()
+    groups: list[ListedGroup] = []
+    async for few in in_turns(broker, known):
+        for group in few:
             kind, protocol = (CONSUMER, CONSUMER)
             if isinstance(group, ClassicGroup):
                 kind, protocol = CLASSIC, group.protocol_type or ""

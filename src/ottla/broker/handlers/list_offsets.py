@@ -65,6 +65,9 @@ async def handle(broker: "Broker", request: ListOffsetsRequest, context: Context
     remains: list[Any] = [twice.sets]
     looked = 0
     for topic in request.topics:
+        looked += 1
+        if looked % AT_ONCE == 0:
+            await broker.dispatcher.turn()
         partitions: list[ListOffsetsPartitionResponse] = []
         refused = _Names()
         remains.append(refused.sets)
@@ -112,6 +115,7 @@ def _named_twice(request: ListOffsetsRequest) -> Generator[None, None, _Names]:
             if not seen.add(name):
                 twice.add(name)
             yield
+        yield
     remains: list[Any] = [seen.sets]
     del seen
     yield from released(remains)

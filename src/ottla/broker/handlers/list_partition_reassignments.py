@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from ottla.metadata.portions import LIST_PARTITION_REASSIGNMENTS
 from ottla.net.dispatch import Context
+from ottla.net.portions import in_portions
 from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
+@in_portions(LIST_PARTITION_REASSIGNMENTS)
 async def handle(
     broker: "Broker", request: ListPartitionReassignmentsRequest, context: Context
 ) -> ListPartitionReassignmentsResponse:

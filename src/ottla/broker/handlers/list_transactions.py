@@ -1,13 +1,14 @@
 """ListTransactions, v0 to v2: transactional ids by state, producer id, age of the transaction and name."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.groups.pattern_syntax import BadPattern
 from ottla.groups.patterns import matching
 from ottla.net.dispatch import Context
-from ottla.transactions.state import STATES, Transaction
+from ottla.net.portions import in_turns
+from ottla.transactions.state import STATES, State, Transaction
 from ottla.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -37,26 +38,41 @@ async def handle(
             names = await broker.search(lambda: matching(pattern, known))
         except BadPattern:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    chosen = await broker.dispatcher.in_steps(_chosen(request, known, names, broker.clock.now_ms()))
-    answer = ListTransactionsResponse(
-        unknown_state_filters=[name for name in request.state_filters if name not in STATES],
-        transaction_states=chosen,
-    )
+    wanted, unknown = await _wanted(broker, request)
+    chosen = await broker.dispatcher.in_steps(_chosen(wanted, known, names, broker.clock.now_ms()))
+    answer = ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=chosen)
     return broker.transactions.settled(None, answer, lambda error: ListTransactionsResponse(error_code=error))
 
 
+class _Wanted(NamedTuple):
+    states: set[State] | None
+    producer_ids: set[int]
+    duration_ms: int
+
+
+async def _wanted(broker: "Broker", request: ListTransactionsRequest) -> tuple[_Wanted, list[str]]:
+    """What is asked for, and the states that there are not."""
+    states: set[State] = set()
+    unknown: list[str] = []
+    async for names in in_turns(broker, request.state_filters):
+        states.update(STATES[name] for name in names if name in STATES)
+        unknown += (name for name in names if name not in STATES)
+    producer_ids: set[int] = set()
+    async for numbers in in_turns(broker, request.producer_id_filters):
+        producer_ids.update(numbers)
+    return _Wanted(states if request.state_filters else None, producer_ids, request.duration_filter), unknown
+
+
 def _chosen(
-    request: ListTransactionsRequest, known: dict[str, Transaction], names: Collection[str], now_ms: int
+    wanted: _Wanted, known: dict[str, Transaction], names: Collection[str], now_ms: int
 ) -> "Generator[None, None, list[TransactionState]]":
-    states = {STATES[name] for name in request.state_filters if name in STATES}
-    producer_ids = frozenset(request.producer_id_filters)
     found: list[TransactionState] = []
     for name, held in known.items():
         if (
             name in names
-            and (not request.state_filters or held.state in states)
-            and (not producer_ids or held.producer_id in producer_ids)
-            and (request.duration_filter < 0 or now_ms - held.start_ms > request.duration_filter)
+            and (wanted.states is None or held.state in wanted.states)
+            and (not wanted.producer_ids or held.producer_id in wanted.producer_ids)
+            and (wanted.duration_ms < 0 or now_ms - held.start_ms > wanted.duration_ms)
         ):
             found.append(TransactionState(name, held.producer_id, held.state.title))
         yield

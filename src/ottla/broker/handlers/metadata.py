@@ -15,7 +15,8 @@ from ottla.broker.topic_answers import Variant, described
 from ottla.metadata.image import ClusterImage, TopicImage
 from ottla.metadata.names import topic_name_problem
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
+from ottla.wire.lists import Lists
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _FEW_PARTITIONS = 100
 """So many are described for one answer; more are taken from what was written before."""
-AT_ONCE = 4000
+AT_ONCE = 2000
 """Names that are looked up before other requests get their turn."""
 FIRST_BY_ID = 12
 FALL_SECONDS = 0.4

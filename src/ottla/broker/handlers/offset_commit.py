@@ -8,7 +8,8 @@ from ottla.coordinator.groups.shard import Answer
 from ottla.groups.offsets import commit_refused
 from ottla.metadata.image import ClusterImage
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
+from ottla.wire.lists import Lists
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 BY_ID_FROM = 10
-AT_ONCE = 2000
+AT_ONCE = 500
 """Partitions whose offsets are committed together; beyond that other requests get their turn in between."""
 
 

@@ -6,7 +6,8 @@ from ottla.base.errors import ErrorCode
 from ottla.coordinator.groups.shard import Answer
 from ottla.metadata.image import ClusterImage
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
+from ottla.wire.lists import Lists
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,

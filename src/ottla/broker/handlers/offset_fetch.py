@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ErrorCode
 from ottla.groups.modern import ConsumerGroup
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
+from ottla.wire.lists import Lists
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

@@ -17,8 +17,9 @@ from ottla.groups.decision import Decision
 from ottla.groups.offsets import commit_refused, committed_facts
 from ottla.groups.pending_offsets import pending_commit
 from ottla.net.dispatch import Context
-from ottla.net.portions import Lists, in_portions
+from ottla.net.portions import in_portions
 from ottla.transactions.decision import Producer
+from ottla.wire.lists import Lists
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -38,7 +39,7 @@ LOADING_FROM = 2
 """The version whose clients know that a coordinator may be loading."""
 ABORTABLE_FROM = 4
 ADDS_FROM = 5
-AT_ONCE = 2000
+AT_ONCE = 500
 """Partitions whose offsets are kept together; beyond that other requests get their turn in between."""
 
 Answer = TxnOffsetCommitResponse | Coroutine[Any, Any, TxnOffsetCommitResponse]

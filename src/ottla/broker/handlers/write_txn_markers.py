@@ -9,7 +9,9 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.coordinator.transactions.markers import write_marker
 from ottla.log.producers import EndMarker
 from ottla.net.dispatch import Context
+from ottla.net.portions import in_portions
 from ottla.replicas.partitions import Partition
+from ottla.wire.lists import Lists
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
+@in_portions(Lists(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions")))
 def handle(
     broker: "Broker", request: WriteTxnMarkersRequest, context: Context
 ) -> "WriteTxnMarkersResponse | asyncio.Future[WriteTxnMarkersResponse]":
