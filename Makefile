@@ -18,7 +18,7 @@ RUN_TESTS := $(BIN)/python scripts/run_tests.py
 EXACTLY_ONCE := tests/spark/test_exactly_once.py tests/spark/test_fire.py
 BUILT_FROM := pyproject.toml $(wildcard setup.py) $(wildcard src/ottla/records/*.pyx src/ottla/records/*.pxi)
 
-.PHONY: help demo test steady lint unit clients oracle cluster spark docs package sim faults bench fmt clean
+.PHONY: help demo test steady lint unit clients oracle cluster spark docs package release sim faults bench fmt clean
 
 help: ## this list
 	@echo "ottla, a Kafka-compatible event streaming platform in Python"
@@ -62,6 +62,9 @@ docs: $(VENV)/.installed-dev ## the documentation as a site, in build/site
 
 package: $(VENV)/.installed-dev $(VENV)/.packages ## the documentation run as written; the wheel in empty environments
 	@echo "== documentation and packaging"; $(RUN_TESTS) package tests/docs tests/packaging
+
+release: $(VENV)/.installed-dev ## wheel and source distribution of this commit in dist/, built and checked; uploads nothing
+	@$(BIN)/python scripts/release.py
 
 sim: $(VENV)/.installed ## whole clusters in simulated worlds, seed after seed; SIM="--seed 7" repeats one
 	@$(BIN)/python -m ottla.sim $(SIM)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.client.consumer import ConsumedRecord, Consumer
     from ottla.client.producer import Producer, Record
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "Admin",

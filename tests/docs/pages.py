@@ -70,6 +70,7 @@ def normal(text: str) -> list[str]:
     """Lines without what differs from run to run: numbers or none yet, ids, who leads the quorum, widths of columns."""
     text = re.sub(r"^(\s*\d+\s+)(voter|leader)\b", r"\1member", text, flags=re.MULTILINE)
     text = re.sub(r"(?<![\w-])[\w-]{22}(?![\w-])", "ID", text)
+    text = re.sub(r"\bottla \d+\.\d+\.\d+(\.dev\d+)?", "ottla VERSION", text)
     text = re.sub(r"\b\d[\d.]* [KMG]?i?B\b", "SIZE", text)
     text = re.sub(r"\d[\d,.:]*|(?<=\s)-(?=\s|$)", "0", text)
     return [re.sub(r"[\s─━]+", " ", line).strip() for line in text.strip().splitlines() if line.strip()]

@@ -14,17 +14,22 @@ from typing import NamedTuple
 
 import pytest
 
+import ottla
 from support.processes import free_port, free_ports
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILT_FROM = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 MINUTES = 600.0
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+GIVEN = os.environ.get("OTTLA_TEST_WHEEL", "")
+"""A wheel that was built already, by `make release`; it is tested alone."""
 
 # Two wheels are built and two environments filled before the first test begins; on a busy machine that takes its time.
 pytestmark = pytest.mark.timeout(1200)
 
 # No optimisation: what is tested here is that it builds. And a compiler that always fails is as good as none.
 COMPILERS = {"compiled": {"CFLAGS": "-O0"}, "pure": {"CC": "false"}}
+KINDS = ["compiled"] if GIVEN else list(COMPILERS)
 
 
 class Installed(NamedTuple):
@@ -69,19 +74,26 @@ def call(*command: str | Path, cwd: Path, **environment: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def build_and_install(kind: str, place: Path) -> Installed:
+def build(kind: str, place: Path) -> Path:
+    """The wheel of this checkout, or the one that was given."""
+    if GIVEN:
+        return Path(GIVEN)
     source = place / "source"
     shutil.copytree(
         REPOSITORY / "src", source / "src", ignore=shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info")
     )
     for name in BUILT_FROM:
         shutil.copy(REPOSITORY / name, source)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    call(*pip, "wheel", "--no-deps", "--wheel-dir", "dist", ".", cwd=source, **COMPILERS[kind])
+    call(*PIP, "wheel", "--no-deps", "--wheel-dir", "dist", ".", cwd=source, **COMPILERS[kind])
     (wheel,) = (source / "dist").glob("*.whl")
+    return wheel
+
+
+def build_and_install(kind: str, place: Path) -> Installed:
+    wheel = build(kind, place)
     call(sys.executable, "-m", "venv", "--without-pip", "environment", cwd=place)
     programs = place / "environment" / "bin"
-    call(*pip, "--python", programs / "python", "install", wheel, cwd=place)
+    call(*PIP, "--python", programs / "python", "install", wheel, cwd=place)
     return Installed(wheel, programs)
 
 
@@ -89,11 +101,11 @@ def build_and_install(kind: str, place: Path) -> Installed:
 def environments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Installed]]:
     """Both, made at the same time."""
     with ThreadPoolExecutor() as threads:
-        made = {kind: threads.submit(build_and_install, kind, tmp_path_factory.mktemp(kind)) for kind in COMPILERS}
+        made = {kind: threads.submit(build_and_install, kind, tmp_path_factory.mktemp(kind)) for kind in KINDS}
         yield {kind: future.result() for kind, future in made.items()}
 
 
-@pytest.fixture(params=list(COMPILERS))
+@pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -116,6 +128,13 @@ def test_the_record_codec_is_compiled_where_there_is_a_compiler(installed: Insta
     compiled, place = installed.run("python", "-P", "-c", program).split()
     assert compiled == str(kind == "compiled")
     assert Path(place).is_relative_to(installed.programs.parent)
+
+
+def test_the_installed_version_is_the_one_of_the_code(installed: Installed, kind: str) -> None:
+    program = "from importlib.metadata import version; import ottla; print(version('ottla'), ottla.__version__)"
+    of_metadata, of_code = installed.run("python", "-P", "-c", program).split()
+    assert of_metadata == of_code == ottla.__version__
+    assert installed.run("ottla", "--version").split() == ["ottla", of_code]
 
 
 def test_a_node_serves_and_what_is_sent_comes_back(installed: Installed, tmp_path: Path) -> None:
