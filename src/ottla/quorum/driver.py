@@ -30,7 +30,7 @@ from ottla.quorum.ports import (
     UnreadableMetadata,
 )
 from ottla.quorum.received import ReceivedRequests
-from ottla.quorum.snapshots import Content
+from ottla.quorum.snapshots import SnapshotContent
 from ottla.quorum.state_file import QuorumState, remembered_election, write_quorum_state
 from ottla.raft import effects as effect_kinds
 from ottla.raft.effects import Effect
@@ -312,7 +312,7 @@ class QuorumDriver:
             elif isinstance(effect, effect_kinds.KeepPortion):
                 await self._place.run_blocking(partial(self._keep, effect.portion))
             elif isinstance(effect, effect_kinds.InstallSnapshot):
-                arrived: list[Content] = []
+                arrived: list[SnapshotContent] = []
                 await self._place.run_blocking(partial(self._arrive, effect.snapshot, arrived))
                 if generation == self._generation:
                     self._install(effect.snapshot, arrived)
@@ -333,7 +333,7 @@ class QuorumDriver:
         assert isinstance(portion.data, bytes | bytearray | memoryview)
         self.log.snapshots.keep_portion(portion.snapshot, portion.position, portion.data)
 
-    def _arrive(self, position: LogPosition, arrived: list[Content]) -> None:
+    def _arrive(self, position: LogPosition, arrived: list[SnapshotContent]) -> None:
         """The last portion is here; what cannot be used is not there."""
         try:
             arrived.append(self.log.snapshots.finish_portions(position))
@@ -379,7 +379,7 @@ class QuorumDriver:
             logger.error("this node cannot go on with the metadata: %s", problem)
         self._announcements.voters(high_watermark, self.raft.log)
 
-    def _install(self, position: LogPosition, arrived: list[Content]) -> None:
+    def _install(self, position: LogPosition, arrived: list[SnapshotContent]) -> None:
         if not arrived:
             self.raft.install_failed(self._loop.time())
             return

@@ -66,7 +66,7 @@ def _storing(path: str) -> Iterator[None]:
 
 
 class QuorumLog:
-    """See the module. Made in `open`; from then on it belongs to the event loop."""
+    """The log with its snapshots. Made in `open`; from then on it belongs to the event loop."""
 
     def __init__(self, world: World, directory: str, settings: QuorumSettings, *, counted_on: bool = True) -> None:
         """`counted_on`: others may rely on what is stored here, as this node can vote. Blocking."""
@@ -396,7 +396,7 @@ class QuorumLog:
 
 
 def _drop_what_came_back(log: PartitionLog, settled: int) -> None:
-    """Cut the log where epochs go back: a power cut may undo the removal of segments that a leader had overruled.
+    """Truncate the log where epochs go back: a power cut may undo the removal of segments that a leader had overruled.
 
     What lies before the offset `settled` was committed, and is never removed.
     """

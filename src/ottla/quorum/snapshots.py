@@ -45,7 +45,7 @@ class SnapshotState(NamedTuple):
     voters: VoterSet
 
 
-class Content(NamedTuple):
+class SnapshotContent(NamedTuple):
     """A whole snapshot, read."""
 
     controls: tuple[Control, ...]
@@ -142,7 +142,7 @@ class Snapshots:
         except OSError as error:
             raise StorageFailure.of(path, error) from error
 
-    def finish_portions(self, position: LogPosition) -> Content:
+    def finish_portions(self, position: LogPosition) -> SnapshotContent:
         """All parts are here: from now on it is a snapshot. Raises UnreadableMetadata when it cannot be one."""
         assert self._part is not None, "portions come first"
         part = self._part.path
@@ -207,13 +207,13 @@ class Snapshots:
         for batch in self._batches_of(path):
             yield from _facts_in(batch, path)
 
-    def _read_through(self, path: str) -> Content:
+    def _read_through(self, path: str) -> SnapshotContent:
         controls: list[Control] = []
         facts: list[Fact] = []
         for batch in self._batches_of(path):
             controls += _controls_in(batch)
             facts += _facts_in(batch, path)
-        return Content(_whole(path, controls), facts)
+        return SnapshotContent(_whole(path, controls), facts)
 
     def _batches_of(self, path: str) -> "Iterator[_Batch]":
         try:
