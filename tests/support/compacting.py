@@ -1,6 +1,6 @@
 """A log to compact: building keyed histories, compacting without threads, and reading back what is left."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ottla.base.errors import ErrorCode
@@ -86,6 +86,18 @@ def append(
     return outcome.base_offset
 
 
+def history(log: PartitionLog, *batches: Sequence[tuple[bytes | None, bytes | None]], compression: int = 0) -> None:
+    """One segment for each batch, and an empty active one after them."""
+    for pairs in batches:
+        append(log, pairs, compression=compression)
+        log.roll()
+
+
+def replicated(log: PartitionLog) -> PartitionLog:
+    log.high_watermark = log.end_offset
+    return log
+
+
 def compactor(world: World, limits: Limits = Limits()) -> Compactor:  # noqa: B008
     return Compactor(world, limits, lambda seconds: None)
 
@@ -133,3 +145,7 @@ def latest_values(records: Iterable[Record]) -> dict[bytes, bytes]:
         else:
             table[record.key] = record.value
     return table
+
+
+def contents(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(record.offset, record.key, record.value) for record in read_from(log, log.start_offset)]

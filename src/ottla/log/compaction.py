@@ -151,6 +151,8 @@ class Compaction:
     def steps(self) -> Iterator[Callable[[], None]]:
         """Functions to run in an I/O thread, one at a time; ask for the next one on the loop when one has returned."""
         log, dirt = self.log, self.dirt
+        # An earlier compaction may be owed the removal of what it made, which has the names that this one will use.
+        log.settle()
         upper_offset = dirt.first_uncleanable_offset
         reachable = [segment for segment in log.segments[:-1] if segment.base_offset < upper_offset]
         sources = self._sources(reachable, upper_offset)

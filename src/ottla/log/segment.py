@@ -480,9 +480,11 @@ class Segment:
                 continue
             try:
                 self._disk.rename(before, after)
-            except FileNotFoundError:
-                # Index files come late; a log file that is gone was removed from outside.
-                pass
+            except FileNotFoundError as error:
+                # Index files come late; a log file that is gone was removed from outside. One that is to stand for
+                # others must be there.
+                if log_last and kind == LOG_SUFFIX:
+                    raise StorageFailure.of(before, error) from error
             except OSError as error:
                 raise StorageFailure.of(before, error) from error
             if kind == LOG_SUFFIX:

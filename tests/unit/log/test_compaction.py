@@ -1,8 +1,6 @@
 """Proves what compaction keeps, what it may touch, when it is due, and that a stop at any step leaves a whole log."""
 
-import errno
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,6 @@ import pytest
 from ottla.log.cleaning import CleaningStopped, Limits, MapTooSmall
 from ottla.log.compaction import group_segments, measure
 from ottla.log.files import StorageFailure
-from ottla.log.partition_log import PartitionLog
 from ottla.log.producers import EndMarker
 from ottla.log.recovery import load_log
 from ottla.records.header import CorruptBatch
@@ -21,24 +18,16 @@ from support.compacting import (
     append,
     compact,
     compactor,
+    contents,
+    history,
     latest_values,
     manual_world,
     open_log,
     read_batches_from,
     read_from,
+    replicated,
 )
 from support.faulty_disk import FaultyDisk
-
-
-def history(log: PartitionLog, *batches: Sequence[tuple[bytes | None, bytes | None]], compression: int = 0) -> None:
-    """One segment for each batch, and an empty active one after them."""
-    for pairs in batches:
-        append(log, pairs, compression=compression)
-        log.roll()
-
-
-def contents(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
-    return [(record.offset, record.key, record.value) for record in read_from(log, log.start_offset)]
 
 
 @pytest.mark.parametrize("compression", range(5))
@@ -76,11 +65,6 @@ def test_a_log_is_the_same_after_a_restart(tmp_path: Path) -> None:
     log.close()
     assert contents(replicated(load_log(world, NAME, str(tmp_path), COMPACTED, clean=True))) == before
     assert contents(replicated(load_log(world, NAME, str(tmp_path), COMPACTED))) == before
-
-
-def replicated(log: PartitionLog) -> PartitionLog:
-    log.high_watermark = log.end_offset
-    return log
 
 
 def test_a_tombstone_stays_until_its_horizon_has_passed(tmp_path: Path) -> None:
@@ -410,28 +394,6 @@ def test_a_power_cut_after_any_step_leaves_every_flushed_last_value(tmp_path: Pa
     assert latest_values(read_from(again, 0)) == before
 
 
-def test_a_disk_that_fills_up_under_compaction_leaves_the_log_and_no_files(tmp_path: Path) -> None:
-    disk = FaultyDisk(RealDisk())
-    world, _ = manual_world(disk)
-    log = open_log(world, tmp_path)
-    history(log, *([(b"%d" % (number % 5), b"x" * 100)] for number in range(20)))
-    before = contents(log)
-    work = compactor(world)
-    disk.room = 300
-    running = work.begin([log], 0)
-    assert running is not None
-    steps = running.steps()
-    next(steps)()
-    with pytest.raises(OSError, match="write failed") as caught:
-        next(steps)()
-    work.end(running, caught.value)
-    assert contents(log) == before
-    assert not list(tmp_path.glob("*.cleaned"))
-    disk.heal()
-    compact(work, log, world)
-    assert contents(log) == before[-5:]
-
-
 def test_segments_that_went_meanwhile_call_the_exchange_off(tmp_path: Path) -> None:
     world, _ = manual_world()
     log = open_log(world, tmp_path)
@@ -488,23 +450,6 @@ def test_work_on_a_deleted_log_stops_and_leaves_no_files(tmp_path: Path) -> None
         cleaning()
     work.end(running, caught.value)
     assert not list(tmp_path.glob("*.cleaned"))
-
-
-def test_a_failing_disk_is_passed_on_and_a_full_one_waited_for(tmp_path: Path) -> None:
-    world, _ = manual_world()
-    log = open_log(world, tmp_path)
-    history(log, [(b"a", b"1")], [(b"a", b"2")])
-    work = compactor(world)
-    for number, fatal in ((errno.ENOSPC, False), (errno.ENOENT, False), (errno.EIO, True)):
-        running = work.begin([log], 0)
-        assert running is not None
-        error = OSError(number, "told by the disk")
-        if fatal:
-            with pytest.raises(StorageFailure, match="told by the disk"):
-                work.end(running, error)
-        else:
-            work.end(running, error)
-    assert work.uncleanable == {}
 
 
 def test_reading_and_writing_keep_to_their_rate(tmp_path: Path) -> None:
