@@ -1,14 +1,15 @@
 """Several brokers on a seeded world, and the test as their controller.
 
-Owns: brokers as real nodes run them (logs, followers, links, connections), on simulated loops, disks and network; the
-facts of the cluster are what the test says, and reach each broker a little later. So leaders move exactly when a test
-wants them to.
+Owns: brokers as real nodes run them (logs, followers, links, connections), on simulated loops, disks and network, to be
+killed and started again; the facts of the cluster are what the test says, and reach each broker a little later. So
+leaders move exactly when a test wants them to. `replicas.py` has requests about one topic on top of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any, TypeVar, cast
 
@@ -23,19 +24,19 @@ from ottla.log.files import World
 from ottla.log.store import LogStore
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
-from ottla.metadata.features import SUPPORTED
-from ottla.metadata.image import ClusterImage
+from ottla.metadata.image import ClusterImage, ResourceType
 from ottla.replicas.context import Platform
 from ottla.sim.client import Session
 from ottla.sim.disk import SimDisk
 from ottla.sim.loop import Scheduler, SimLoop, SimThreads
 from ottla.sim.network import Network, SimSocket
-from ottla.sim.world import BIG_BANG_MS, SimClock, SimRandom
+from ottla.sim.world import SimClock, SimRandom
+from ottla.wire.messages import alter_partition as alter
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from ottla.wire.stored.metadata import (
     BrokerEndpoint,
+    ConfigRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -43,6 +44,7 @@ from ottla.wire.stored.metadata import (
     TopicRecord,
 )
 from support.clusters import assigned
+from support.unasked import UnaskedController
 
 T = TypeVar("T")
 PORT = 9092
@@ -97,66 +99,97 @@ async def read_committed(session: Session, name: TopicPartition) -> list[bytes]:
         offset = seen.next_offset
 
 
-class Metadata:
-    """The controller as one broker sees it."""
-
-    supported_features: Mapping[str, tuple[int, int]] = SUPPORTED
+class ToldController:
+    """What brokers ask the controller for. The facts of the cluster are the test's: see `BrokerWorld.publish`."""
 
     def __init__(self, world: BrokerWorld) -> None:
         self._world = world
-        self.image = world.image
-        self._subscribers: list[Callable[[ClusterDelta, ClusterImage], None]] = []
-
-    def subscribe(self, subscriber: Callable[[ClusterDelta, ClusterImage], None]) -> None:
-        self._subscribers.append(subscriber)
-
-    def take(self, facts: Sequence[Fact]) -> None:
-        delta = ClusterDelta(self.image)
-        delta.replay_all(facts)
-        self.image = delta.apply(self.image.offset + len(facts), 1)
-        for subscriber in self._subscribers:
-            subscriber(delta, self.image)
+        self.refusal: ErrorCode = ErrorCode.STALE_BROKER_EPOCH
+        """What brokers that ask for another in-sync set are told; NONE: every change that fits is made."""
+        self.asked: list[tuple[int, tuple[int, ...]]] = []
+        """Who proposed which in-sync set."""
+        self.told: list[tuple[int, bytes]] = []
+        """Who said that replicas lie in which directory."""
+        self._next_producer_id = 0
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-        start = self._world.next_producer_id
-        self._world.next_producer_id += BLOCK
+        start = self._next_producer_id
+        self._next_producer_id += BLOCK
         return AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK)
 
     async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        self.told += [(request.broker_id, directory.id) for directory in request.directories]
         return assigned(request)
 
-    async def alter_partition(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
-        """In-sync sets are what the test says."""
-        return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    async def alter_partition(self, request: alter.AlterPartitionRequest, version: int) -> alter.AlterPartitionResponse:
+        if self.refusal != ErrorCode.NONE:
+            return alter.AlterPartitionResponse(error_code=self.refusal)
+        topics = []
+        for topic in request.topics:
+            answers = [self._alter(request.broker_id, topic.topic_id, asked) for asked in topic.partitions]
+            topics.append(alter.ResponseTopicData(topic_id=topic.topic_id, partitions=answers))
+        return alter.AlterPartitionResponse(topics=topics)
+
+    def _alter(self, broker_id: int, topic_id: bytes, asked: alter.PartitionData) -> alter.ResponsePartitionData:
+        index = asked.partition_index
+        state = self._world.image.topics_by_id[topic_id].partitions[index]
+        in_sync = [each.broker_id for each in asked.new_isr_with_epochs]
+        self.asked.append((broker_id, tuple(in_sync)))
+        error = ErrorCode.NONE
+        if asked.leader_epoch != state.leader_epoch:
+            error = ErrorCode.FENCED_LEADER_EPOCH
+        elif asked.partition_epoch != state.partition_epoch:
+            error = ErrorCode.INVALID_UPDATE_VERSION
+        else:
+            self._world.publish(PartitionChangeRecord(partition_id=index, topic_id=topic_id, isr=in_sync))
+        return alter.ResponsePartitionData(partition_index=index, error_code=error)
+
+
+class ControllerLink(UnaskedController):
+    """The controller as one broker sees it, with the image as far as it has heard of it."""
+
+    def __init__(self, world: BrokerWorld) -> None:
+        super().__init__(world.image)
+        self._controller = world.controller
+
+    async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+        return await self._controller.allocate_producer_ids(request)
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        return await self._controller.assign_replicas_to_dirs(request)
+
+    async def alter_partition(self, request: alter.AlterPartitionRequest, version: int) -> alter.AlterPartitionResponse:
+        return await self._controller.alter_partition(request, version)
 
 
 class Node:
-    """One broker."""
+    """One broker, from its start to its end; its disk may be that of an earlier one."""
 
-    def __init__(self, world: BrokerWorld, node_id: int, settings: Mapping[str, str]) -> None:
+    def __init__(self, world: BrokerWorld, node_id: int, settings: Mapping[str, str], disk: SimDisk | None) -> None:
         self.id = node_id
         self.name = f"node-{node_id}"
         self.loop = SimLoop(world.scheduler, self.name)
         world.network.attach(self.loop)
         random = Random(world.random.getrandbits(64))
-        disk = SimDisk(random, lambda: BIG_BANG_MS + int(world.scheduler.now * 1000))
+        clock = SimClock(self.loop.time, 0)
+        self.disk = SimDisk(random, clock.now_ms) if disk is None else disk
         threads = SimThreads(self.loop, lambda: random.uniform(0.0001, 0.001))
-        parts = World(disk, SimClock(self.loop.time, 0), SimRandom(random))
+        parts = World(self.disk, clock, SimRandom(random))
         values = BrokerValues({"node.id": str(node_id), "process.roles": "broker", "log.dirs": "/data", **settings})
-        store = LogStore(["/data"], parts)
-        store.open(node_id, CLUSTER_ID)
-        store.load(lambda name: world.log_settings(values), is_stray=lambda name, topic_id: False)
-        self.metadata = Metadata(world)
+        self._store = LogStore(values.listing("log.dirs"), parts)
+        self._store.open(node_id, CLUSTER_ID)
+        self.controller = ControllerLink(world)
         self._world = world
         self._values = values
-        self._platform = Platform(self.loop, parts, cast(Any, threads), NodeLinks())
-        self._store = store
+        self._platform = Platform(self.loop, parts, threads, NodeLinks())
         self.broker: Broker
 
     async def start(self) -> None:
-        controller = cast(Any, self.metadata)
-        self.broker = Broker(self._platform, self.id, self._values, self._store, controller, self._give_up)
-        self.broker.start()
+        broker = Broker(self._platform, self.id, self._values, self._store, self.controller, self._give_up)
+        self.broker = broker
+        broker.context.broker_epoch = broker.image.brokers[self.id].epoch
+        self._store.load(lambda name: broker.replicas.settings_of(broker.image, name.topic))
+        broker.start()
         self._world.network.listen(PORT, self.loop, self._accept)
 
     def _accept(self, accepted: SimSocket, peer: str) -> None:
@@ -175,45 +208,86 @@ class BrokerWorld:
         *,
         brokers: int = 3,
         seed: int = 0,
+        racks: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.random = Random(seed)
         self.scheduler = Scheduler(self.random)
         self.network = Network(self.scheduler)
-        self.next_producer_id = 0
         self.image = ClusterImage(CLUSTER_ID)
-        self._facts: list[Fact] = [
+        """What is committed; each broker hears of it a little later."""
+        self.controller = ToldController(self)
+        self.nodes: dict[int, Node] = {}
+        """Those that live."""
+        self._settings = dict(settings or {})
+        self._racks = racks
+        self._disks: dict[int, SimDisk] = {}
+        self._arrival: dict[int, float] = {}
+        self._epoch = 0
+        self.publish(
             FeatureLevelRecord(name="transaction.version", feature_level=2),
             FeatureLevelRecord(name="group.version", feature_level=1),
-        ]
-        self._facts += [_registered(node_id) for node_id in range(1, brokers + 1)]
+        )
+        numbers = range(1, brokers + 1)
+        for node_id in numbers:
+            self._register(node_id)
         for name, partitions in layout.items():
-            self._facts += _topic(name, partitions)
-        self._apply(self._facts)
-        self.nodes = {node_id: Node(self, node_id, settings or {}) for node_id in range(1, brokers + 1)}
-        self._arrival = dict.fromkeys(self.nodes, 0.0)
-        for node in self.nodes.values():
-            self.scheduler.complete(node.loop, node.start(), 5.0)
+            self.publish(*topic_facts(name, partitions))
+        for node_id in numbers:
+            self._start(node_id)
 
-    def log_settings(self, values: BrokerValues) -> Any:
-        from ottla.log.settings import LogSettings
+    # --- brokers ---
 
-        return LogSettings.from_values(values.topic_values({}))
+    def boot(self, node_id: int) -> None:
+        """Start a broker, on its old disk where there is one."""
+        self._register(node_id)
+        self._start(node_id)
 
-    def _apply(self, facts: Sequence[Fact]) -> None:
-        delta = ClusterDelta(self.image)
-        delta.replay_all(facts)
-        self.image = delta.apply(self.image.offset + len(facts), 1)
+    def _register(self, node_id: int) -> None:
+        self._epoch += 1
+        self.publish(
+            RegisterBrokerRecord(
+                broker_id=node_id,
+                incarnation_id=self._epoch.to_bytes(16, "big"),
+                broker_epoch=self._epoch,
+                end_points=[BrokerEndpoint(name=LISTENER, host=f"node-{node_id}", port=PORT, security_protocol=0)],
+                rack=f"rack-{node_id}" if self._racks else None,
+                fenced=False,
+            )
+        )
+
+    def _start(self, node_id: int) -> None:
+        node = self.nodes[node_id] = Node(self, node_id, self._settings, self._disks.get(node_id))
+        self._disks[node_id] = node.disk
+        self._arrival[node_id] = self.scheduler.now
+        self.scheduler.complete(node.loop, node.start(), 5.0)
+
+    def kill(self, node_id: int, power: bool = False) -> None:
+        """Its process ends without a word; with `power` its machine does."""
+        node = self.nodes.pop(node_id)
+        node.loop.kill()
+        if power:
+            node.disk.cut_power()
+            self.network.cut_power(node.loop)
+        else:
+            node.disk.kill()
+            self.network.kill(node.loop)
 
     # --- what the controller says ---
 
     def publish(self, *facts: Fact, late: Mapping[int, float] | None = None) -> None:
         """Facts reach the brokers, in their order; some of them `late` by so many seconds."""
-        self._apply(facts)
+        delta = ClusterDelta(self.image)
+        delta.replay_all(facts)
+        self.image = delta.apply(self.image.offset + len(facts), 1)
         for node in self.nodes.values():
             delay = self.random.uniform(*DELAY) + (late or {}).get(node.id, 0.0)
             when = self._arrival[node.id] = max(self._arrival[node.id] + DELAY[0], self.scheduler.now + delay)
-            self.scheduler.at(when, lambda node=node: node.loop.call_soon(node.metadata.take, facts))  # type: ignore[misc]
+            self.scheduler.at(when, partial(self._tell, node, facts))
+
+    def _tell(self, node: Node, facts: Sequence[Fact]) -> None:
+        if self.nodes.get(node.id) is node:
+            node.loop.call_soon(node.controller.take, *facts)
 
     def lag(self) -> float:
         """Seconds until everybody has heard of everything that was published."""
@@ -258,17 +332,16 @@ class BrokerWorld:
         self.scheduler.close()
 
 
-def _registered(node_id: int) -> Fact:
-    endpoint = BrokerEndpoint(name=LISTENER, host=f"node-{node_id}", port=PORT, security_protocol=0)
-    identity = node_id.to_bytes(16, "big")
-    return RegisterBrokerRecord(
-        broker_id=node_id, incarnation_id=identity, broker_epoch=node_id, end_points=[endpoint], fenced=False
-    )
+def topic_id_of(name: str) -> bytes:
+    """What a topic has as its id in these worlds."""
+    return name.encode().ljust(16, b"-")[:16]
 
 
-def _topic(name: str, partitions: Sequence[Sequence[int]]) -> list[Fact]:
-    topic_id = name.encode().ljust(16, b"-")[:16]
+def topic_facts(name: str, partitions: Sequence[Sequence[int]], config: Mapping[str, str] | None = None) -> list[Fact]:
+    """A topic, given by the replicas of its partitions."""
+    topic_id = topic_id_of(name)
     facts: list[Fact] = [TopicRecord(name=name, topic_id=topic_id)]
+    facts += [ConfigRecord(ResourceType.TOPIC, name, key, value) for key, value in (config or {}).items()]
     for number, replicas in enumerate(partitions):
         facts.append(
             PartitionRecord(

@@ -1,202 +1,61 @@
-"""Real brokers on virtual time, with a controller that does as it is told: for tests of replication alone."""
+"""One replicated topic on a world of brokers, with requests to each of its replicas: for tests of replication alone."""
 
 from collections.abc import Callable, Coroutine, Mapping
-from random import Random
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from ottla.base.errors import ErrorCode
-from ottla.base.settings.values import BrokerValues
 from ottla.broker.broker import Broker
 from ottla.client.links import NodeLinks
-from ottla.log.files import World
-from ottla.log.store import LogStore
-from ottla.metadata.delta import ClusterDelta
-from ottla.metadata.image import ClusterImage, PartitionImage
+from ottla.metadata.image import PartitionImage
 from ottla.records.batch import read_records
 from ottla.records.builder import build_batch
 from ottla.records.header import iterate_headers
 from ottla.records.record import Record
-from ottla.replicas.context import Platform
 from ottla.replicas.partitions import Partition
 from ottla.sim.disk import SimDisk
-from ottla.sim.loop import Scheduler, SimLoop, SimThreads
-from ottla.sim.network import Network
-from ottla.sim.world import SimClock, SimRandom
 from ottla.wire.links import Link
-from ottla.wire.messages import alter_partition as alter
 from ottla.wire.messages import fetch, produce
-from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
-from ottla.wire.stored import metadata as stored
-from support.clusters import assigned
+from ottla.wire.stored.metadata import PartitionChangeRecord
+from support.broker_worlds import PORT, BrokerWorld, topic_facts, topic_id_of
 
 T = TypeVar("T")
 TOPIC = "orders"
-TOPIC_ID = bytes(range(16))
-PORT = 9092
+TOPIC_ID = topic_id_of(TOPIC)
 SETTINGS = {"replica.lag.time.max.ms": "10000"}
-Subscriber = Callable[[ClusterDelta, ClusterImage], None]
 
 
-class ToldController:
-    """The image and who follows it; grants every change of an in-sync set that fits the partition's epoch."""
-
-    def __init__(self) -> None:
-        self.image = ClusterImage("a-cluster")
-        self.supported_features: Mapping[str, tuple[int, int]] = {}
-        self.subscribers: dict[SimLoop, Subscriber] = {}
-        self.asked: list[tuple[int, tuple[int, ...]]] = []
-        """Who proposed which in-sync set."""
-        self.told: list[tuple[int, bytes]] = []
-        """Who said that replicas lie in which directory."""
-        self.silent = False
-
-    def publish(self, *facts: Any) -> None:
-        delta = ClusterDelta(self.image)
-        delta.replay_all(facts)
-        self.image = delta.apply(self.image.offset + len(facts), 1)
-        for loop, subscriber in self.subscribers.items():
-            loop.call_soon(subscriber, delta, self.image)
-
-    def change(self, partition: int = 0, **fields: Any) -> None:
-        self.publish(stored.PartitionChangeRecord(partition_id=partition, topic_id=TOPIC_ID, **fields))
-
-    def partition(self, number: int = 0) -> PartitionImage:
-        return self.image.topics[TOPIC].partitions[number]
-
-    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
-        self.told += [(request.broker_id, directory.id) for directory in request.directories]
-        return assigned(request)
-
-    async def alter_partition(self, request: alter.AlterPartitionRequest, version: int) -> alter.AlterPartitionResponse:
-        answers = []
-        if self.silent:
-            return alter.AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
-        for topic in request.topics:
-            for asked in topic.partitions:
-                state = self.partition(asked.partition_index)
-                in_sync = tuple(each.broker_id for each in asked.new_isr_with_epochs)
-                self.asked.append((request.broker_id, in_sync))
-                error = ErrorCode.NONE
-                if asked.leader_epoch != state.leader_epoch:
-                    error = ErrorCode.FENCED_LEADER_EPOCH
-                elif asked.partition_epoch != state.partition_epoch:
-                    error = ErrorCode.INVALID_UPDATE_VERSION
-                else:
-                    self.change(asked.partition_index, isr=list(in_sync))
-                answers.append(alter.ResponsePartitionData(partition_index=asked.partition_index, error_code=error))
-        return alter.AlterPartitionResponse(
-            topics=[alter.ResponseTopicData(topic_id=request.topics[0].topic_id, partitions=answers)]
-        )
-
-
-class _Face:
-    """What one broker sees of the controller."""
-
-    def __init__(self, controller: ToldController, loop: SimLoop) -> None:
-        self._controller = controller
-        self._loop = loop
-
-    def subscribe(self, subscriber: Subscriber) -> None:
-        self._controller.subscribers[self._loop] = subscriber
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._controller, name)
-
-
-class Replicas:
-    """Some brokers and a client."""
+class Replicas(BrokerWorld):
+    """See the module. The controller grants every change of an in-sync set that fits the partition's epoch."""
 
     def __init__(self, count: int = 3, seed: int = 1, racks: bool = False, settings: Mapping[str, str] = {}) -> None:
-        self.random = Random(seed)
-        self.scheduler = Scheduler(self.random)
-        self.network = Network(self.scheduler)
-        self.controller = ToldController()
-        self.client = SimLoop(self.scheduler, "client")
-        self.network.attach(self.client)
-        self.brokers: dict[int, Broker] = {}
-        self._disks: dict[int, SimDisk] = {}
+        super().__init__({}, brokers=count, seed=seed, racks=racks, settings={**SETTINGS, **settings})
+        self.controller.refusal = ErrorCode.NONE
+        self.asking = self.client()
+        """The loop of those who ask."""
         self._links: dict[int, Link] = {}
-        self._settings = {**SETTINGS, **settings}
-        self._epoch = 0
-        for number in range(1, count + 1):
-            self.boot(number, f"rack-{number}" if racks else None)
-
-    # --- brokers ---
-
-    def boot(self, number: int, rack: str | None = None) -> Broker:
-        """Start a broker, on its old disk where there is one."""
-        loop = SimLoop(self.scheduler, f"n{number}")
-        self.network.attach(loop)
-        clock = SimClock(loop.time, 0)
-        disk = self._disks.setdefault(number, SimDisk(self.random, clock.now_ms))
-        world = World(disk, clock, SimRandom(self.random))
-        values = BrokerValues({"node.id": str(number), "log.dirs": "/data", **self._settings})
-        store = LogStore(values.listing("log.dirs"), world)
-        store.open(number, "a-cluster")
-        self._epoch += 1
-        self.controller.publish(
-            stored.RegisterBrokerRecord(
-                number,
-                broker_epoch=self._epoch,
-                end_points=[stored.BrokerEndpoint("PLAINTEXT", f"n{number}", PORT, 0)],
-                rack=rack,
-                fenced=False,
-            )
-        )
-        face = cast(Any, _Face(self.controller, loop))
-        platform = Platform(loop, world, SimThreads(loop, lambda: 0.001), NodeLinks())
-        broker = Broker(platform, number, values, store, face, self._give_up)
-        broker.context.broker_epoch = self._epoch
-        store.load(lambda name: broker.replicas.settings_of(broker.image, name.topic))
-        self.brokers[number] = broker
-
-        async def start() -> None:
-            broker.start()
-
-        self.scheduler.complete(loop, start(), 1)
-        accept = broker.connections.accept
-        self.network.listen(
-            PORT, loop, lambda socket, peer: accept(cast(Any, socket), peer, "PLAINTEXT", broker.dispatcher)
-        )
-        return broker
-
-    def _give_up(self, reason: str) -> None:
-        raise AssertionError(reason)
-
-    def kill(self, number: int, power: bool = False) -> None:
-        broker = self.brokers.pop(number)
-        loop = cast(SimLoop, broker.loop)
-        loop.kill()
-        self.controller.subscribers.pop(loop, None)
-        if power:
-            self._disks[number].cut_power()
-            self.network.cut_power(loop)
-        else:
-            self._disks[number].kill()
-            self.network.kill(loop)
-
-    def disk(self, number: int) -> SimDisk:
-        return self._disks[number]
-
-    def close(self) -> None:
-        self.scheduler.close()
 
     # --- the topic ---
 
     def create(self, replicas: list[int], config: Mapping[str, str] = {}, partitions: int = 1) -> None:
-        facts: list[Any] = [stored.TopicRecord(TOPIC, TOPIC_ID)]
-        facts += [stored.ConfigRecord(2, TOPIC, name, value) for name, value in config.items()]
-        facts += [
-            stored.PartitionRecord(
-                number, TOPIC_ID, replicas, replicas, leader=replicas[0], leader_epoch=0, partition_epoch=0
-            )
-            for number in range(partitions)
-        ]
-        self.controller.publish(*facts)
-        self.run(0.1)
+        self.publish(*topic_facts(TOPIC, [replicas] * partitions, config))
+        self.advance(0.1)
+
+    def change(self, partition: int = 0, **fields: Any) -> None:
+        """The controller decides so."""
+        self.publish(PartitionChangeRecord(partition_id=partition, topic_id=TOPIC_ID, **fields))
+
+    def state(self, partition: int = 0) -> PartitionImage:
+        """As it is committed."""
+        return self.image.topics[TOPIC].partitions[partition]
+
+    def broker(self, number: int) -> Broker:
+        return self.nodes[number].broker
+
+    def disk(self, number: int) -> SimDisk:
+        return self.nodes[number].disk
 
     def partition(self, broker: int, number: int = 0) -> Partition:
-        found = self.brokers[broker].partitions.held(TOPIC, number)
+        found = self.broker(broker).partitions.held(TOPIC, number)
         assert isinstance(found, Partition), found
         return found
 
@@ -212,7 +71,7 @@ class Replicas:
 
     # --- time and requests ---
 
-    def run(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.scheduler.run_for(seconds)
 
     def until(self, true: Callable[[], bool], seconds: float = 30) -> None:
@@ -222,11 +81,11 @@ class Replicas:
             assert self.scheduler.step()
 
     def complete(self, work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
-        return self.scheduler.complete(self.client, work, seconds)
+        return self.scheduler.complete(self.asking, work, seconds)
 
     def link(self, broker: int) -> Link:
         if broker not in self._links:
-            self._links[broker] = NodeLinks().link(f"n{broker}", PORT)
+            self._links[broker] = NodeLinks().link(f"node-{broker}", PORT)
         return self._links[broker]
 
     async def produce(

@@ -21,7 +21,7 @@ def one() -> Iterator[Replicas]:
 
 
 def identity(replicas: Replicas) -> bytes:
-    return replicas.brokers[1].store.directories[0].identity
+    return replicas.broker(1).store.directories[0].identity
 
 
 def hearing(replicas: Replicas, *problems: ErrorCode | Exception) -> list[Any]:
@@ -46,27 +46,27 @@ def hearing(replicas: Replicas, *problems: ErrorCode | Exception) -> list[Any]:
 
 def test_the_controller_is_told_where_a_new_replica_lies(one: Replicas) -> None:
     one.create([1])
-    one.run(1)
+    one.advance(1)
     assert one.controller.told == [(1, identity(one))]
 
 
 def test_what_the_image_already_says_is_not_told(one: Replicas) -> None:
     one.create([1])
-    one.run(1)
-    one.controller.change(directories=[identity(one)])
-    one.run(1)
+    one.advance(1)
+    one.change(directories=[identity(one)])
+    one.advance(1)
     assert len(one.controller.told) == 1
-    one.controller.change(directories=[b"x" * 16])
-    one.run(1)
+    one.change(directories=[b"x" * 16])
+    one.advance(1)
     assert len(one.controller.told) == 2, "somebody told it otherwise"
 
 
 def test_a_controller_that_does_not_answer_is_told_again_and_again(one: Replicas) -> None:
     told = hearing(one, LinkDown("gone"), ErrorCode.STALE_BROKER_EPOCH, LinkDown("gone"))
     one.create([1])
-    one.run(0.35)
+    one.advance(0.35)
     assert 2 <= len(told) <= 3, "with pauses that grow"
-    one.run(5)
+    one.advance(5)
     assert told == [[0]] * 4
 
 
@@ -76,7 +76,7 @@ def test_many_are_told_in_requests_of_bounded_size_and_one_that_fails_does_not_h
     monkeypatch.setattr(assignments, "AT_ONCE", 4)
     told = hearing(one, ErrorCode.UNKNOWN_SERVER_ERROR)
     one.create([1], partitions=10)
-    one.run(2)
+    one.advance(2)
     assert told == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0]]
 
 
@@ -84,16 +84,16 @@ def test_many_are_told_in_requests_of_bounded_size_and_one_that_fails_does_not_h
 def test_a_replica_that_the_controller_does_not_know_any_more_is_forgotten(one: Replicas, error: ErrorCode) -> None:
     told = hearing(one, error)
     one.create([1])
-    one.run(20)
+    one.advance(20)
     assert told == [[0]]
 
 
 def test_a_directory_that_fails_before_it_was_told_of_is_told_of_then(one: Replicas) -> None:
     told = hearing(one, *[LinkDown("gone")] * 3)
     one.create([1])
-    one.run(0.05)
-    broker = one.brokers[1]
+    one.advance(0.05)
+    broker = one.broker(1)
     broker.loop.call_soon(broker.replicas.log_lost, one.partition(1).name, identity(one))
-    one.run(10)
+    one.advance(10)
     assert told == [[0]] * 4
     assert broker.image.topics_by_id[TOPIC_ID].partitions[0].directories == ()

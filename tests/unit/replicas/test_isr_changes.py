@@ -47,7 +47,7 @@ def shrink(three: Replicas) -> None:
 def test_a_controller_that_cannot_be_reached_is_asked_again(three: Replicas) -> None:
     asked = answering(three, LinkDown("gone"), LinkDown("gone"))
     shrink(three)
-    three.until(lambda: three.controller.partition().in_sync == (1, 2))
+    three.until(lambda: three.state().in_sync == (1, 2))
     assert len(asked) == 3
 
 
@@ -55,37 +55,37 @@ def test_a_change_that_is_refused_is_forgotten_and_asked_for_with_the_next_look(
     asked = answering(three, ErrorCode.INELIGIBLE_REPLICA)
     shrink(three)
     three.until(lambda: len(asked) == 1)
-    three.run(0.01)
+    three.advance(0.01)
     leading = three.partition(1).leading
     assert leading is not None
     assert leading.pending is None
-    three.until(lambda: three.controller.partition().in_sync == (1, 2))
+    three.until(lambda: three.state().in_sync == (1, 2))
 
 
 def test_a_change_that_came_too_late_waits_for_the_image(three: Replicas) -> None:
     asked = answering(three, ErrorCode.INVALID_UPDATE_VERSION)
     shrink(three)
     three.until(lambda: len(asked) == 1)
-    three.run(20)
+    three.advance(20)
     assert len(asked) == 1
-    three.controller.change(eligible_leader_replicas=[])
-    three.until(lambda: three.controller.partition().in_sync == (1, 2))
+    three.change(eligible_leader_replicas=[])
+    three.until(lambda: three.state().in_sync == (1, 2))
 
 
 def test_a_fenced_follower_is_not_proposed(three: Replicas) -> None:
-    three.controller.publish(BrokerRegistrationChangeRecord(3, 3, fenced=1))
-    three.controller.change(isr=[1, 2])
-    three.run(2)
+    three.publish(BrokerRegistrationChangeRecord(3, 3, fenced=1))
+    three.change(isr=[1, 2])
+    three.advance(2)
     assert three.controller.asked == []
-    three.controller.publish(BrokerRegistrationChangeRecord(3, 3, fenced=-1))
-    three.until(lambda: three.controller.partition().in_sync == (1, 2, 3), 2)
+    three.publish(BrokerRegistrationChangeRecord(3, 3, fenced=-1))
+    three.until(lambda: three.state().in_sync == (1, 2, 3), 2)
 
 
 def test_an_idle_follower_that_was_put_out_joins_again(three: Replicas) -> None:
     three.complete(three.produce(1, b"one"))
-    three.run(3)
-    three.controller.change(isr=[1, 2])
-    three.until(lambda: three.controller.partition().in_sync == (1, 2, 3), 2)
+    three.advance(3)
+    three.change(isr=[1, 2])
+    three.until(lambda: three.state().in_sync == (1, 2, 3), 2)
 
 
 def test_many_changes_are_asked_for_together() -> None:
@@ -93,15 +93,15 @@ def test_many_changes_are_asked_for_together() -> None:
     three.create([1, 2, 3], partitions=20)
     asked = answering(three)
     for number in range(20):
-        three.controller.change(number, isr=[1, 2])
-    three.until(lambda: all(three.controller.partition(number).in_sync == (1, 2, 3) for number in range(20)), 3)
+        three.change(number, isr=[1, 2])
+    three.until(lambda: all(three.state(number).in_sync == (1, 2, 3) for number in range(20)), 3)
     assert len(asked) < 10
     three.close()
 
 
 def test_the_proposal_names_the_lives_of_the_brokers(three: Replicas) -> None:
     asked = answering(three)
-    three.controller.change(isr=[1, 2])
+    three.change(isr=[1, 2])
     three.until(lambda: bool(asked), 2)
     (partition,) = asked[0].topics[0].partitions
     assert [(each.broker_id, each.broker_epoch) for each in partition.new_isr_with_epochs] == [(1, 1), (2, 2), (3, 3)]
@@ -109,13 +109,13 @@ def test_the_proposal_names_the_lives_of_the_brokers(three: Replicas) -> None:
 
 def test_a_change_that_waited_while_the_follower_began_another_life_is_not_asked_for(three: Replicas) -> None:
     """It was true of a log that the new life need not have any more."""
-    three.controller.change(isr=[1, 2])
-    three.network.cut("n3", "n1")
-    three.run(1)
+    three.change(isr=[1, 2])
+    three.network.cut("node-3", "node-1")
+    three.advance(1)
     partition = three.partition(1)
     leading = partition.leading
     assert leading is not None
-    leader = three.brokers[1]
+    leader = three.broker(1)
 
     def live_on() -> None:
         leading.fetched(3, 0, 0, 3, 0, leader.clock.monotonic())
@@ -124,7 +124,7 @@ def test_a_change_that_waited_while_the_follower_began_another_life_is_not_asked
         leading.fetched(3, 0, 0, 4, 0, leader.clock.monotonic())
 
     leader.loop.call_soon(live_on)
-    three.run(1)
+    three.advance(1)
     assert leading.pending is None
     assert three.controller.asked == []
     assert leading.maximal == {1, 2}, "nobody waits for one that was never proposed"
@@ -132,12 +132,12 @@ def test_a_change_that_waited_while_the_follower_began_another_life_is_not_asked
 
 def test_a_change_that_is_asked_for_again_names_the_lives_that_were_seen_first(three: Replicas) -> None:
     asked = answering(three, LinkDown("gone"))
-    three.controller.change(isr=[1, 2])
+    three.change(isr=[1, 2])
     three.until(lambda: len(asked) == 1, 2)
     three.kill(3)
     leading = three.partition(1).leading
     assert leading is not None
-    leading.fetched(3, 0, 0, 4, 0, three.brokers[1].clock.monotonic())
+    leading.fetched(3, 0, 0, 4, 0, three.broker(1).clock.monotonic())
     three.until(lambda: len(asked) == 2, 2)
     (partition,) = asked[1].topics[0].partitions
     assert [(each.broker_id, each.broker_epoch) for each in partition.new_isr_with_epochs] == [(1, 1), (2, 2), (3, 3)]

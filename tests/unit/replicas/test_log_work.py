@@ -21,12 +21,12 @@ def one() -> Iterator[Replicas]:
 
 
 def create_again(one: Replicas) -> None:
-    one.controller.publish(stored.RemoveTopicRecord(TOPIC_ID))
-    one.controller.publish(
+    one.publish(stored.RemoveTopicRecord(TOPIC_ID))
+    one.publish(
         stored.TopicRecord(TOPIC, AGAIN),
         stored.PartitionRecord(0, AGAIN, [1], [1], leader=1, leader_epoch=0, partition_epoch=0),
     )
-    one.run(0.1)
+    one.advance(0.1)
 
 
 def test_a_topic_made_again_never_gets_the_log_that_could_not_be_removed(one: Replicas) -> None:
@@ -40,8 +40,8 @@ def test_a_topic_made_again_never_gets_the_log_that_could_not_be_removed(one: Re
     assert partition.log is None, "what is there belongs to another topic"
 
     disk.fault = None
-    one.brokers[1].loop.call_soon(one.brokers[1].replicas.make_missing_logs)
-    one.run(0.1)
+    one.broker(1).loop.call_soon(one.broker(1).replicas.make_missing_logs)
+    one.advance(0.1)
     log = one.partition(1).log
     assert log is not None
     assert (log.topic_id, log.end_offset) == (AGAIN, 0)
@@ -49,7 +49,7 @@ def test_a_topic_made_again_never_gets_the_log_that_could_not_be_removed(one: Re
 
 def test_a_directory_that_fails_while_a_log_is_made_goes_offline_with_all_its_logs(one: Replicas) -> None:
     one.create([1], partitions=4)
-    broker = one.brokers[1]
+    broker = one.broker(1)
     bad, good = broker.store.directories
     there = [partition for partition in broker.partitions if broker.store.directory_of(partition.name) is bad]
     assert there
@@ -67,5 +67,5 @@ def create_more(one: Replicas) -> None:
         stored.PartitionRecord(number, TOPIC_ID, [1], [1], leader=1, leader_epoch=0, partition_epoch=0)
         for number in (4, 5)
     ]
-    one.controller.publish(*facts)
-    one.run(0.1)
+    one.publish(*facts)
+    one.advance(0.1)

@@ -34,8 +34,8 @@ def three() -> Iterator[Replicas]:
 def follower_lost(three: Replicas, number: int) -> None:
     """As the controller does it when a broker is gone."""
     three.kill(number)
-    three.controller.change(isr=[each for each in three.controller.partition().in_sync if each != number])
-    three.run(0.1)
+    three.change(isr=[each for each in three.state().in_sync if each != number])
+    three.advance(0.1)
 
 
 def test_a_record_is_on_every_replica_when_acks_all_is_answered(three: Replicas) -> None:
@@ -49,7 +49,7 @@ def test_a_record_is_on_every_replica_when_acks_all_is_answered(three: Replicas)
 def test_no_timer_is_between_an_append_and_its_acknowledgement(three: Replicas) -> None:
     three.create([1, 2, 3])
     three.complete(three.produce(1, b"warm"))
-    three.run(0.2)
+    three.advance(0.2)
     began = three.scheduler.now
     three.complete(three.produce(1, b"one"))
     # Two ways to the client, two to the followers, each at most a millisecond, and turns of the loops.
@@ -71,7 +71,7 @@ def test_a_follower_that_is_gone_leaves_the_in_sync_set_and_the_watermark_moves_
     three.kill(3)
     answer = three.complete(three.produce(1, b"one", timeout_ms=30_000))
     assert answer.error_code == ErrorCode.NONE
-    assert three.controller.partition().in_sync == (1, 2)
+    assert three.state().in_sync == (1, 2)
 
 
 def test_a_follower_that_comes_back_catches_up_and_joins(three: Replicas) -> None:
@@ -80,14 +80,14 @@ def test_a_follower_that_comes_back_catches_up_and_joins(three: Replicas) -> Non
     for number in range(5):
         three.complete(three.produce(1, b"%d" % number))
     three.boot(3)
-    three.until(lambda: three.controller.partition().in_sync == (1, 2, 3), 5)
+    three.until(lambda: three.state().in_sync == (1, 2, 3), 5)
     assert three.values(3) == three.values(1)
 
 
 def test_too_few_in_sync_refuse_a_record_before_it_is_written(three: Replicas) -> None:
     three.create([1, 2, 3], {"min.insync.replicas": "2"})
-    three.controller.change(isr=[1])
-    three.run(0.01)
+    three.change(isr=[1])
+    three.advance(0.01)
     assert three.complete(three.produce(1, b"one")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert three.end(1) == 0
 
@@ -111,33 +111,33 @@ def test_what_is_not_replicated_in_time_is_answered_at_the_deadline(three: Repli
 
 def test_a_leader_that_lost_its_office_sends_producers_to_the_new_one(three: Replicas) -> None:
     three.create([1, 2, 3])
-    three.network.cut("n1", "n3")
-    three.network.cut("n3", "n1")
-    waiting = three.client.create_task(three.produce(1, b"one", timeout_ms=30_000))
-    three.run(0.1)
-    three.controller.change(leader=2, isr=[2, 3])
+    three.network.cut("node-1", "node-3")
+    three.network.cut("node-3", "node-1")
+    waiting = three.asking.create_task(three.produce(1, b"one", timeout_ms=30_000))
+    three.advance(0.1)
+    three.change(leader=2, isr=[2, 3])
     three.until(waiting.done, 1)
     assert waiting.result().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     refused = three.complete(three.produce(1, b"two"))
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (refused.current_leader.leader_id, refused.current_leader.leader_epoch) == (2, 1)
-    assert [(node.node_id, node.host) for node in three.last_produced.node_endpoints] == [(2, "n2")]
+    assert [(node.node_id, node.host) for node in three.last_produced.node_endpoints] == [(2, "node-2")]
 
 
 def test_an_old_leader_cuts_what_only_it_had(three: Replicas, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ottla.broker")
     three.create([1, 2, 3])
     three.complete(three.produce(1, b"committed"))
-    three.run(1)
-    for other in ("n2", "n3"):
-        three.network.cut("n1", other)
-        three.network.cut(other, "n1")
+    three.advance(1)
+    for other in ("node-2", "node-3"):
+        three.network.cut("node-1", other)
+        three.network.cut(other, "node-1")
     three.complete(three.produce(1, b"lost", acks=1))
-    three.controller.change(leader=2, isr=[2, 3])
-    three.run(0.1)
+    three.change(leader=2, isr=[2, 3])
+    three.advance(0.1)
     three.complete(three.produce(2, b"kept"))
     three.network.calm()
-    three.until(lambda: three.controller.partition().in_sync == (1, 2, 3), 40)
+    three.until(lambda: three.state().in_sync == (1, 2, 3), 40)
     assert three.values(1) == three.values(2) == three.values(3) == [b"committed", b"kept"]
     assert f"{TOPIC}-0 is cut from 2 to 1: epoch 0 of its leader, broker 2, ends at 1" in caplog.messages
 
@@ -145,19 +145,19 @@ def test_an_old_leader_cuts_what_only_it_had(three: Replicas, caplog: pytest.Log
 def test_many_logs_that_are_cut_at_once_are_one_line(three: Replicas, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ottla.broker")
     three.create([1, 2, 3], partitions=8)
-    three.run(1)
-    for other in ("n2", "n3"):
-        three.network.cut("n1", other)
-        three.network.cut(other, "n1")
+    three.advance(1)
+    for other in ("node-2", "node-3"):
+        three.network.cut("node-1", other)
+        three.network.cut(other, "node-1")
     for number in range(8):
         three.complete(three.produce(1, b"lost", acks=1, partition=number))
         three.complete(three.produce(1, b"too", acks=1, partition=number))
-    three.controller.publish(*(PartitionChangeRecord(number, TOPIC_ID, leader=2, isr=[2, 3]) for number in range(8)))
-    three.run(0.1)
+    three.publish(*(PartitionChangeRecord(number, TOPIC_ID, leader=2, isr=[2, 3]) for number in range(8)))
+    three.advance(0.1)
     for number in range(8):
         three.complete(three.produce(2, b"kept", partition=number))
     three.network.calm()
-    three.until(lambda: all(three.controller.partition(number).in_sync == (1, 2, 3) for number in range(8)), 40)
+    three.until(lambda: all(three.state(number).in_sync == (1, 2, 3) for number in range(8)), 40)
     told = [line for line in caplog.messages if "cut" in line]
     named = ", ".join(f"{TOPIC}-{number}" for number in range(5))
     assert told == [
@@ -168,10 +168,10 @@ def test_many_logs_that_are_cut_at_once_are_one_line(three: Replicas, caplog: py
 def test_followers_take_over_from_a_new_leader_at_once(three: Replicas) -> None:
     three.create([1, 2, 3])
     three.complete(three.produce(1, b"one"))
-    three.run(1)
+    three.advance(1)
     three.kill(1)
-    three.controller.change(leader=2, isr=[2, 3])
-    three.run(0.001)
+    three.change(leader=2, isr=[2, 3])
+    three.advance(0.001)
     began = three.scheduler.now
     assert three.complete(three.produce(2, b"two")).error_code == ErrorCode.NONE
     assert three.scheduler.now - began < 0.05
@@ -183,8 +183,8 @@ def test_a_leader_tells_no_end_before_it_knows_what_was_committed(three: Replica
     three.complete(three.produce(1, b"one"))
     three.kill(1)
     three.kill(3)
-    three.controller.change(leader=2, isr=[2, 3])
-    three.run(0.05)
+    three.change(leader=2, isr=[2, 3])
+    three.advance(0.05)
     assert (three.end(2), three.watermark(2)) == (1, 0)
     request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, timestamp=-1)])])
     answer = three.complete(three.link(2).ask(request, ListOffsetsResponse, 5))
@@ -200,14 +200,14 @@ def test_a_replica_that_is_moved_away_loses_its_log_and_the_new_one_fills_up() -
     four.create([1, 2, 3])
     for number in range(3):
         four.complete(four.produce(1, b"%d" % number))
-    four.controller.change(replicas=[1, 2, 3, 4], adding_replicas=[4], removing_replicas=[3])
-    four.until(lambda: 4 in four.controller.partition().in_sync, 5)
-    four.controller.change(replicas=[1, 2, 4], isr=[1, 2, 4], adding_replicas=[], removing_replicas=[])
-    four.run(0.1)
+    four.change(replicas=[1, 2, 3, 4], adding_replicas=[4], removing_replicas=[3])
+    four.until(lambda: 4 in four.state().in_sync, 5)
+    four.change(replicas=[1, 2, 4], isr=[1, 2, 4], adding_replicas=[], removing_replicas=[])
+    four.advance(0.1)
     assert four.values(4) == [b"0", b"1", b"2"]
-    assert four.brokers[3].partitions.held(TOPIC, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert not four.brokers[3].store.logs
-    assert isinstance(four.brokers[4].partitions.held(TOPIC, 0), Partition)
+    assert four.broker(3).partitions.held(TOPIC, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not four.broker(3).store.logs
+    assert isinstance(four.broker(4).partitions.held(TOPIC, 0), Partition)
     four.close()
 
 
@@ -227,7 +227,7 @@ def test_deleting_records_takes_no_others_however_old_they_are(three: Replicas) 
     three.create([1, 2, 3], {"retention.ms": "1000"})
     for number in range(5):
         three.complete(three.produce(1, b"%d" % number))
-    three.run(5)
+    three.advance(5)
     request = DeleteRecordsRequest([DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 3)])], 5000)
     three.complete(three.link(1).ask(request, DeleteRecordsResponse, 10))
     assert [three.values(number)[-2:] for number in (1, 2, 3)] == [[b"3", b"4"]] * 3
@@ -242,8 +242,8 @@ def test_a_follower_that_starts_empty_begins_where_its_leader_begins(
         three.complete(three.produce(1, b"%d" % number))
     request = DeleteRecordsRequest([DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 3)])], 5000)
     three.complete(three.link(1).ask(request, DeleteRecordsResponse, 10))
-    three.controller.change(replicas=[1, 2, 3], adding_replicas=[3])
-    three.until(lambda: 3 in three.controller.partition().in_sync, 5)
+    three.change(replicas=[1, 2, 3], adding_replicas=[3])
+    three.until(lambda: 3 in three.state().in_sync, 5)
     log = three.partition(3).log
     assert log is not None
     assert (log.start_offset, log.end_offset) == (3, 5)
@@ -254,7 +254,7 @@ def test_a_client_is_sent_to_the_replica_in_its_rack_and_reads_there_what_is_com
     three = Replicas(racks=True, settings={"replica.selector.class": RACK_AWARE})
     three.create([1, 2, 3])
     three.complete(three.produce(1, b"one"))
-    three.run(1)
+    three.advance(1)
     told = three.complete(three.fetch(1, 0, rack="rack-3"))
     assert (told.preferred_read_replica, told.records or b"") == (3, b"")
     found = three.complete(three.fetch(3, 0, rack="rack-3"))
@@ -268,8 +268,8 @@ def test_who_reads_from_a_follower_sees_a_committed_record_at_once() -> None:
     three = Replicas(racks=True, settings={"replica.selector.class": RACK_AWARE})
     three.create([1, 2, 3])
     for number in range(3):
-        reading = three.client.create_task(three.fetch(3, number, rack="rack-3", wait_ms=5000))
-        three.run(0.6)  # by then the follower has told its leader that it has a reader
+        reading = three.asking.create_task(three.fetch(3, number, rack="rack-3", wait_ms=5000))
+        three.advance(0.6)  # by then the follower has told its leader that it has a reader
         began = three.scheduler.now
         three.complete(three.produce(1, b"one"))
         three.until(reading.done, 1)
@@ -297,8 +297,8 @@ def test_a_new_replica_is_filled_no_faster_than_the_throttle_allows(side: str) -
     for _ in range(50):
         three.complete(three.produce(1, b"x" * 20_000))
     began = three.scheduler.now
-    three.controller.change(replicas=[1, 2, 3], adding_replicas=[3])
-    three.until(lambda: 3 in three.controller.partition().in_sync, 60)
+    three.change(replicas=[1, 2, 3], adding_replicas=[3])
+    three.until(lambda: 3 in three.state().in_sync, 60)
     log = three.partition(3).log
     assert log is not None
     # The first second's worth passes at once; a fetch may bring half a batch that comes again with the next.
@@ -312,44 +312,44 @@ def test_a_new_replica_is_filled_no_faster_than_the_throttle_allows(side: str) -
 def test_what_waits_for_a_log_whose_disk_fails_is_told_so(three: Replicas) -> None:
     three.create([1, 2, 3])
     three.kill(3)
-    waiting = three.client.create_task(three.produce(1, b"one", timeout_ms=30_000))
-    three.run(0.1)
+    waiting = three.asking.create_task(three.produce(1, b"one", timeout_ms=30_000))
+    three.advance(0.1)
     partition = three.partition(1)
-    three.brokers[1].loop.call_soon(three.brokers[1].replicas.log_lost, partition.name, bytes(16))
+    three.broker(1).loop.call_soon(three.broker(1).replicas.log_lost, partition.name, bytes(16))
     three.until(waiting.done, 1)
     assert waiting.result().error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert three.complete(three.produce(1, b"two")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    three.controller.change(leader=2, isr=[2])
-    three.run(0.1)
+    three.change(leader=2, isr=[2])
+    three.advance(0.1)
     assert three.complete(three.produce(1, b"two")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert three.complete(three.produce(2, b"two")).error_code == ErrorCode.NONE
 
 
 def test_a_controller_that_is_busy_is_asked_again(three: Replicas) -> None:
     three.create([1, 2, 3])
-    three.controller.silent = True
+    three.controller.refusal = ErrorCode.NOT_CONTROLLER
     three.kill(3)
     three.complete(three.produce(1, b"one", acks=1))
-    three.run(20)
-    assert three.controller.partition().in_sync == (1, 2, 3)
-    three.controller.silent = False
-    three.until(lambda: three.controller.partition().in_sync == (1, 2), 1)
+    three.advance(20)
+    assert three.state().in_sync == (1, 2, 3)
+    three.controller.refusal = ErrorCode.NONE
+    three.until(lambda: three.state().in_sync == (1, 2), 1)
 
 
 def test_a_leader_whose_registration_ended_acknowledges_nothing_that_others_must_know_of(three: Replicas) -> None:
     three.create([1, 2, 3])
     assert three.complete(three.produce(1, b"before")).error_code == ErrorCode.NONE
-    three.brokers[1].replicas.registration_changed(False)
+    three.broker(1).replicas.registration_changed(False)
     assert three.complete(three.produce(1, b"doubtful")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert three.complete(three.produce(1, b"with acks 1", acks=1)).error_code == ErrorCode.NONE
-    three.run(0.2)
+    three.advance(0.2)
     assert three.watermark(1) == 1, "nor do readers see it as committed"
-    three.brokers[1].replicas.registration_changed(True)
+    three.broker(1).replicas.registration_changed(True)
     assert three.complete(three.produce(1, b"after")).error_code == ErrorCode.NONE
     assert three.values(2) == [b"before", b"with acks 1", b"after"]
 
 
 def test_a_leader_without_followers_needs_nobody_to_prove_anything_to(three: Replicas) -> None:
     three.create([1])
-    three.brokers[1].replicas.registration_changed(False)
+    three.broker(1).replicas.registration_changed(False)
     assert three.complete(three.produce(1, b"one")).error_code == ErrorCode.NONE
