@@ -3,7 +3,8 @@
 A node's inter-broker and controller listeners are advertised at a proxy's port. Who opened a connection is found in the
 kernel's tables: its local port leads to a socket, the socket to one of the nodes' processes. So a link is a pair of
 nodes although all of them share one address. A cut is what a network does, not what a process does: connections stay
-open, what is sent waits, and a link that heals delivers it.
+open, what is sent waits, and a link that heals delivers it. A relay is the way to somebody outside, as ZooKeeper, which
+can be held up: whatever is sent meanwhile is kept, seen by the test, and delivered later.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 HOST = "127.0.0.1"
 CHUNK = 1 << 18
 START_SECONDS = 30.0
+RELAY_SECONDS = 10.0
 LOOKS, LOOK_SECONDS = 10, 0.05
 
 Pids = Callable[[], Mapping[int, int]]
@@ -128,6 +130,90 @@ class Network:
             if inode is not None and f"socket:[{inode}]" in _descriptors(pid):
                 return node
         return 0
+
+
+class Relay:
+    """Listens at `port` and passes everything on to `target`, in both directions. `close` ends it."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._loop = asyncio.new_event_loop()
+        self._passes = asyncio.Event()
+        self._passes.set()
+        self._held = bytearray()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._server = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(RELAY_SECONDS)
+        self.port: int = self._server.sockets[0].getsockname()[1]
+
+    @property
+    def held(self) -> bytes:
+        """What was sent to the server since it is held up."""
+        return bytes(self._held)
+
+    def hold(self) -> None:
+        """Nothing passes from here on, in neither direction."""
+        self._loop.call_soon_threadsafe(self._passes.clear)
+
+    def release(self) -> None:
+        self._loop.call_soon_threadsafe(self._passes.set)
+
+    def close(self) -> None:
+        async def end() -> None:
+            self._server.close()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.sleep(0)  # lets the transports close
+
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(end(), self._loop).result(RELAY_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(RELAY_SECONDS)
+        self._loop.close()
+
+    async def _listen(self) -> asyncio.Server:
+        return await asyncio.start_server(self._accept, HOST)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = self._loop.create_task(self._carry(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ends = [writer]
+        try:
+            await self._passes.wait()
+            onward_reader, onward_writer = await asyncio.open_connection(HOST, self._target)
+            ends.append(onward_writer)
+            async with asyncio.TaskGroup() as pumps:
+                said: asyncio.Queue[bytes] = asyncio.Queue()
+                pumps.create_task(self._hear(reader, said))
+                pumps.create_task(self._deliver(said, onward_writer))
+                answers: asyncio.Queue[bytes] = asyncio.Queue()
+                pumps.create_task(self._hear(onward_reader, answers, kept=False))
+                pumps.create_task(self._deliver(answers, writer))
+        except* OSError:
+            pass  # one side went: the other one is told below
+        finally:
+            for end in ends:
+                end.transport.abort()
+
+    async def _hear(self, reader: asyncio.StreamReader, heard: asyncio.Queue[bytes], *, kept: bool = True) -> None:
+        while data := await reader.read(CHUNK):
+            if kept and not self._passes.is_set():
+                self._held += data
+            heard.put_nowait(data)
+        heard.put_nowait(b"")
+
+    async def _deliver(self, heard: asyncio.Queue[bytes], writer: asyncio.StreamWriter) -> None:
+        while data := await heard.get():
+            await self._passes.wait()
+            writer.write(data)
+            await writer.drain()
+        await self._passes.wait()
+        raise ConnectionResetError  # the end of one direction is the end of the connection
 
 
 def _inode_of(port: int, remote: int) -> str | None:

@@ -11,7 +11,7 @@ from kazoo.exceptions import KazooException
 
 from support.cluster_processes import HEAL_SECONDS, HOST, ClusterProcesses
 from support.processes import until
-from support.relays import Relay
+from support.proxies import Relay
 from support.zookeeper import ZooKeeperEnsemble
 
 QUICK = {

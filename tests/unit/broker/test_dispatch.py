@@ -1,16 +1,13 @@
 """A request that is not served closes its connection, and the log says which it was."""
 
-import asyncio
 from struct import pack
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from ottla.base.settings.values import BrokerValues
-from ottla.broker.dispatch import BrokerDispatcher
-from ottla.net.dispatch import Limits
-from support.compacting import ManualClock
+from ottla.metadata.image import ClusterImage
+from support.idle_brokers import idle_broker
+from support.unasked import UnaskedController
 
 
 class Connection:
@@ -41,9 +38,7 @@ class Connection:
     ],
 )
 async def test_what_is_not_served_is_named(key: int, version: int, reason: str) -> None:
-    loop = asyncio.get_running_loop()
-    host = SimpleNamespace(clock=ManualClock(), loop=loop, connections=None, values=BrokerValues())
-    dispatcher = BrokerDispatcher(cast(Any, host), Limits(1 << 20, 10, 1.0))
+    dispatcher = idle_broker(UnaskedController(ClusterImage("a-cluster"))).dispatcher
     connection = Connection()
     dispatcher.receive(cast(Any, connection), memoryview(pack(">hhih2s", key, version, 7, 2, b"me") + b"\0" * 8))
     assert connection.reasons == [reason]

@@ -4,7 +4,6 @@ import asyncio
 import errno
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NoReturn, cast
 
 import pytest
@@ -23,7 +22,7 @@ from ottla.net.dispatch import Dispatcher, Limits
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replicas.fetch_sessions import FetchSessions
-from ottla.replicas.partitions import PartitionTable
+from ottla.replicas.partitions import Partition, PartitionTable
 from ottla.replicas.waits import WaitingRoom
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
@@ -84,31 +83,33 @@ class Client:
         return self.places[-1]
 
 
+class ReadingBroker:
+    """What a fetch sees of its broker."""
+
+    def __init__(self, world: World, story: "Story") -> None:
+        self.loop = asyncio.get_running_loop()
+        self.clock = world.clock
+        self.partitions = PartitionTable()
+        self.waiting = WaitingRoom(self.loop)
+        self.fetch_sessions = FetchSessions(10, iter(range(1, 100)).__next__, self.loop.time)
+        self.fetch_max_bytes = 1 << 30
+        self.cached_reads = CachedReads()
+        self.in_thread = story.in_thread
+        self.storage_failed = story.storage_failures.append
+        self.dispatcher = Dispatcher(cast(Any, self), {}, lambda api: lambda *_: None, Limits(0, 500, 1.0))
+
+
 class Story:
     def __init__(self, path: Path) -> None:
         world = World(RealDisk(), RealClock(), RealRandom())
         self.store = LogStore([str(path)], world)
         self.store.open(1)
         self.store.load(lambda name: LogSettings())
-        loop = asyncio.get_running_loop()
-        self.broker = SimpleNamespace(
-            partitions=PartitionTable(),
-            waiting=WaitingRoom(loop),
-            fetch_sessions=FetchSessions(10, iter(range(1, 100)).__next__, loop.time),
-            loop=loop,
-            fetch_max_bytes=1 << 30,
-            cached_reads=CachedReads(),
-            in_thread=self.in_thread,
-            clock=world.clock,
-        )
-        self.broker.dispatcher = Dispatcher(
-            cast(Any, self.broker), {}, lambda api: lambda *_: None, Limits(0, 500, 1.0)
-        )
         self.threads: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
         self.at_work = asyncio.Event()
         self.client = Client()
         self.storage_failures: list[StorageFailure] = []
-        self.broker.storage_failed = self.storage_failures.append
+        self.broker = ReadingBroker(world, self)
 
     def in_thread(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         self.threads.append((work, done))
@@ -129,6 +130,8 @@ class Story:
 
     def append(self, number: int, value: bytes) -> None:
         partition = self.broker.partitions.find("topic", number)
+        assert isinstance(partition, Partition)
+        assert partition.log is not None
         batch = build_batch([Record(0, 1, b"k", value)])
         assert partition.log.append_as_leader(memoryview(batch), 0, 1).error == ErrorCode.NONE
         partition.log.high_watermark = partition.log.end_offset
@@ -322,6 +325,7 @@ async def test_the_largest_limits_leave_room_for_what_goes_around_the_records(st
     story.topic(1)
     story.append(0, b"x")
     story.fetch(1, max_bytes=2**31 - 1, min_bytes=2**31 - 1)
+    wait: Any
     (wait,) = story.broker.waiting._parked
     assert wait._most + 2**26 < 2**31
 

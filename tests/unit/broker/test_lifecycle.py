@@ -1,44 +1,46 @@
 """A broker's standing in the cluster: joining, heartbeats, leaving."""
 
 import asyncio
+import json
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.broker import lifecycle as lifecycle_module
-from ottla.broker.lifecycle import CannotRegister, Lifecycle, Presence
-from ottla.log.files import StorageFailure
-from ottla.node.options import Options, resolve
+from ottla.broker.lifecycle import CannotRegister, Presence
+from ottla.log.data_directory import RUNNING_FILE
+from ottla.metadata.delta import ClusterDelta
+from ottla.metadata.image import ClusterImage
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ottla.wire.stored.metadata import BrokerRegistrationChangeRecord, FeatureLevelRecord, RegisterBrokerRecord
+from support.idle_brokers import idle_broker
+from support.unasked import UnaskedController
 
 PRESENCE = Presence(b"i" * 16, {"PLAINTEXT": ("h", 9092)}, "rack-1", (b"d" * 16,), 41)
 CAUGHT_UP_AT = 42
-SETTINGS = ("broker.heartbeat.interval.ms=3600000", "initial.broker.registration.timeout.ms=1")
+SETTINGS = {"broker.heartbeat.interval.ms": "3600000", "initial.broker.registration.timeout.ms": "1"}
 
 
-class Controller:
+class Controller(UnaskedController):
     """Answers as a controller would: a broker is unfenced once it has seen its registration."""
 
     def __init__(self) -> None:
+        super().__init__(ClusterImage("c", offset=CAUGHT_UP_AT))
         self.registrations: list[BrokerRegistrationRequest] = []
         self.heartbeats: list[BrokerHeartbeatRequest] = []
         self.error = ErrorCode.NONE
         self.heartbeat_errors: list[ErrorCode] = []
         self.led = 2
-        self.subscribers: list[Callable[[Any, Any], None]] = []
         self.beaten = asyncio.Event()
         self.registered = asyncio.Event()
-        self.image = SimpleNamespace(offset=CAUGHT_UP_AT, cluster_id="c", brokers={})
-
-    def subscribe(self, subscriber: Callable[[Any, Any], None]) -> None:
-        self.subscribers.append(subscriber)
+        self.when_registering: list[Callable[[], None]] = []
 
     async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
         self.registrations.append(request)
+        for each in self.when_registering:
+            each()
         self.registered.set()
         return BrokerRegistrationResponse(error_code=self.error, broker_epoch=CAUGHT_UP_AT)
 
@@ -54,33 +56,26 @@ class Controller:
         return BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=not caught_up)
 
 
-async def run_here(work: Callable[[], Any]) -> Any:
-    return work()
-
-
 class Fixture:
+    """A broker that follows the controller's image and does nothing else until it joins."""
+
     def __init__(self) -> None:
         self.controller = Controller()
-        self.image = self.controller.image
-        self.marked: list[int] = []
-        self.standings: list[bool] = []
-        self.broker: Any = SimpleNamespace(
-            controller=self.controller,
-            image=self.image,
-            node_id=3,
-            context=SimpleNamespace(broker_epoch=-1),
-            loop=asyncio.get_running_loop(),
-            values=resolve(Options(assignments=SETTINGS)),
-            supported_features={"metadata.version": (1, 2)},
-            store=SimpleNamespace(mark_running=self._mark),
-            run_blocking=run_here,
-            replicas=SimpleNamespace(registration_changed=self.standings.append),
-        )
-        self.lifecycle = Lifecycle(self.broker)  # type: ignore[arg-type]
+        self.broker = idle_broker(self.controller, SETTINGS, node_id=3)
+        self.lifecycle = self.broker.lifecycle
+        self.controller.subscribe(self._follow)
+        self.controller.when_registering.append(lambda: self.counted.append(self.broker.partitions.registered))
+        self.counted: list[bool] = []
+        """Of each registration: whether the one before still counted."""
 
-    def _mark(self, epoch: int) -> list[StorageFailure]:
-        self.marked.append(epoch)
-        return []
+    def _follow(self, delta: ClusterDelta, image: ClusterImage) -> None:
+        self.broker.context.image = image
+
+    @property
+    def marked_epoch(self) -> int:
+        """Whose the directory is, by what lies in it."""
+        file = self.broker.world.disk.open(f"/data/{RUNNING_FILE}", read_only=True)
+        return int(json.loads(file.read_at(0, file.size()))["brokerEpoch"])
 
     async def join(self) -> None:
         await self.lifecycle.register(PRESENCE)
@@ -89,18 +84,16 @@ class Fixture:
 
 async def test_a_broker_joins_with_what_it_is_and_when_it_has_seen_itself() -> None:
     fixture = Fixture()
-    fixture.image.offset = 7
+    fixture.controller.image = fixture.controller.image._replace(offset=CAUGHT_UP_AT - 1)
     joining = asyncio.ensure_future(fixture.join())
     await asyncio.wait_for(fixture.controller.registered.wait(), 60)
     assert not fixture.controller.heartbeats, "it waits until it has seen its registration"
-    fixture.image.offset = CAUGHT_UP_AT
-    for subscriber in fixture.controller.subscribers:
-        subscriber(SimpleNamespace(changed_brokers=()), fixture.image)
+    fixture.controller.take(FeatureLevelRecord(name="group.version", feature_level=1))
     await asyncio.wait_for(joining, 60)
     request = fixture.controller.registrations[0]
     assert (request.broker_id, request.rack, request.previous_broker_epoch) == (3, "rack-1", 41)
     assert fixture.broker.context.broker_epoch == CAUGHT_UP_AT
-    assert fixture.marked == [CAUGHT_UP_AT], "the directories must know whose they are before anything is written"
+    assert fixture.marked_epoch == CAUGHT_UP_AT, "the directories must know whose they are before anything is written"
     assert not fixture.lifecycle.fenced
     await fixture.lifecycle.leave()
 
@@ -117,7 +110,8 @@ async def test_a_registration_that_does_not_count_any_more_is_made_anew() -> Non
     fixture.controller.heartbeat_errors = [ErrorCode.STALE_BROKER_EPOCH]
     await asyncio.wait_for(fixture.join(), 60)
     assert len(fixture.controller.registrations) == 2
-    assert fixture.standings == [False, True], "in between it can prove nothing"
+    assert fixture.counted == [True, False], "in between it can prove nothing"
+    assert fixture.broker.partitions.registered
     await fixture.lifecycle.leave()
 
 
@@ -143,9 +137,10 @@ async def test_a_broker_tells_at_once_that_it_has_seen_another_leave() -> None:
     fixture = Fixture()
     await asyncio.wait_for(fixture.join(), 60)
     fixture.controller.beaten.clear()
-    fixture.image.brokers = {7: SimpleNamespace(in_controlled_shutdown=True)}
-    for subscriber in fixture.controller.subscribers:
-        subscriber(SimpleNamespace(changed_brokers={7}), fixture.image)
+    fixture.controller.take(
+        RegisterBrokerRecord(broker_id=7, broker_epoch=1, fenced=False),
+        BrokerRegistrationChangeRecord(broker_id=7, broker_epoch=1, in_controlled_shutdown=1),
+    )
     await asyncio.wait_for(fixture.controller.beaten.wait(), 60)
     await fixture.lifecycle.leave()
 

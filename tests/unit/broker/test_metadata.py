@@ -1,73 +1,66 @@
 """Metadata while brokers fall: an answer names the successor of a leader, and always a broker to ask again."""
 
-import asyncio
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Iterator
 
+import pytest
+
+from ottla.base.vocabulary import TopicPartition
 from ottla.broker.handlers import metadata
 from ottla.metadata.brokers import FENCE
-from ottla.metadata.image import ClusterImage, PartitionImage, TopicImage
 from ottla.net.dispatch import Context
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.stored.metadata import BrokerRegistrationChangeRecord
 from support.broker_worlds import LISTENER, BrokerWorld
 
-ID = b"t" * 16
-CONTEXT = Context(12, None, "PLAINTEXT", "test")
+CONTEXT = Context(12, None, LISTENER, "test")
+SECONDS = 5.0
 
 
-def image_led_by(leader: int) -> ClusterImage:
-    broker = SimpleNamespace(id=leader, fenced=False, listeners={"PLAINTEXT": ("h", 1)})
-    topic = TopicImage("orders", ID, (PartitionImage((1, 2), (1, 2), leader, 5, 1),))
-    brokers: Any = {leader: broker}
-    return ClusterImage("c", topics={"orders": topic}, topics_by_id={ID: topic}, brokers=brokers)
+@pytest.fixture
+def world() -> Iterator[BrokerWorld]:
+    """Broker 1 leads what broker 2 follows."""
+    made = BrokerWorld({"orders": [[1, 2]]}, brokers=2)
+    made.scheduler.run_for(1.0)
+    yield made
+    made.close()
 
 
-class Fall:
-    """A broker that has just lost broker 1, which leads; a change of metadata is on its way."""
-
-    def __init__(self, successor: int) -> None:
-        self.image = image_led_by(1)
-        self.loop = asyncio.get_running_loop()
-        self.node_id = 2
-        self.controller_id = lambda: 2
-        self.fetchers = SimpleNamespace(just_lost=lambda: {1})
-        self.replicas = self
-        self._successor = successor
-        self.waited = 0
-
-    def nodes(self, listener: str) -> list[Any]:
-        return []
-
-    async def next_change(self, seconds: float) -> None:
-        self.waited += 1
-        if self._successor == 1:
-            await asyncio.sleep(seconds)
-        self.image = image_led_by(self._successor)
+def fall(world: BrokerWorld) -> None:
+    """Broker 1 is gone, and broker 2 has noticed."""
+    world.kill(1)
+    while not world.nodes[2].broker.replicas.fetchers.just_lost():
+        assert world.scheduler.step()
 
 
-async def leader_told(fall: Fall) -> int:
+def leader_told(world: BrokerWorld) -> tuple[int, float]:
+    """Who is named by broker 2 as the leader, and after how many seconds."""
+    node, began = world.nodes[2], world.scheduler.now
     request = MetadataRequest(topics=[MetadataRequestTopic(name="orders")], allow_auto_topic_creation=False)
-    answer: MetadataResponse = await metadata.handle(fall, request, CONTEXT)
-    return answer.topics[0].partitions[0].leader_id
+    answer: MetadataResponse = world.scheduler.complete(
+        node.loop, metadata.handle(node.broker, request, CONTEXT), SECONDS
+    )
+    return answer.topics[0].partitions[0].leader_id, world.scheduler.now - began
 
 
-async def test_who_asks_while_a_leader_falls_hears_of_its_successor() -> None:
-    fall = Fall(successor=2)
-    assert await leader_told(fall) == 2
-    assert fall.waited == 1
+def test_who_asks_while_a_leader_falls_hears_of_its_successor(world: BrokerWorld) -> None:
+    fall(world)
+    world.scheduler.after(0.1, lambda: world.move(TopicPartition("orders", 0), 2, in_sync=[2]))
+    leader, seconds = leader_told(world)
+    assert leader == 2
+    assert 0.1 < seconds < metadata.FALL_SECONDS
 
 
-async def test_a_leader_without_a_successor_is_not_waited_for_long(monkeypatch: Any) -> None:
-    monkeypatch.setattr(metadata, "FALL_SECONDS", 0.01)
-    assert await asyncio.wait_for(leader_told(Fall(successor=1)), 60) == 1
+def test_a_leader_without_a_successor_is_not_waited_for_long(world: BrokerWorld) -> None:
+    fall(world)
+    leader, seconds = leader_told(world)
+    assert leader == 1
+    assert seconds == pytest.approx(metadata.FALL_SECONDS, abs=0.1)
 
 
-async def test_nobody_waits_while_all_leaders_answer() -> None:
-    fall = Fall(successor=2)
-    fall.fetchers.just_lost = set
-    assert await leader_told(fall) == 1
-    assert fall.waited == 0
+def test_nobody_waits_while_all_leaders_answer(world: BrokerWorld) -> None:
+    leader, seconds = leader_told(world)
+    assert leader == 1
+    assert seconds < 0.001
 
 
 def test_clients_are_told_of_brokers_that_live_or_else_of_the_one_they_asked() -> None:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.base.settings.values import BrokerValues
-from ottla.coordinator.groups.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
+from ottla.broker.broker import Broker
+from ottla.coordinator.groups.group_coordinator import OFFSETS_TOPIC
 from ottla.coordinator.runtime import java_hash
-from ottla.coordinator.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.metadata.image import ClusterImage
-from ottla.replicas.partitions import PartitionTable
 from ottla.wire.links import LinkDown
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
@@ -24,6 +20,8 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from support.clusters import cluster, with_topics
+from support.idle_brokers import idle_broker
+from support.unasked import UnaskedController
 
 
 @pytest.mark.parametrize(
@@ -41,19 +39,13 @@ def test_group_ids_are_hashed_as_java_does(text: str, number: int) -> None:
     assert java_hash(text) == number
 
 
-NO_COMMITS: Any = None
-
-
-class Creating:
+class Creating(UnaskedController):
     """A controller that is asked for topics."""
 
     def __init__(self, image: ClusterImage, error: ErrorCode | None) -> None:
-        self.image = image
+        super().__init__(image)
         self.asked: list[CreatableTopic] = []
         self._error = error
-
-    def subscribe(self, subscriber: object) -> None:
-        pass
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
         self.asked += request.topics
@@ -65,21 +57,16 @@ class Creating:
 
 def surroundings(
     image: ClusterImage, settings: Mapping[str, str] | None = None, error: ErrorCode | None = ErrorCode.NONE
-) -> Any:
-    values = BrokerValues({"node.id": "1", **(settings or {})})
+) -> tuple[Broker, list[CreatableTopic]]:
+    """A broker, and the topics that it asks for."""
     controller = Creating(image, error)
-    return SimpleNamespace(values=values, image=image, controller=controller, loop=asyncio.get_running_loop())
-
-
-def groups(broker: Any) -> GroupCoordinator:
-    return GroupCoordinator(broker, NO_COMMITS, broker.controller)
+    return idle_broker(controller, settings), controller.asked
 
 
 async def replicas(brokers: int, settings: Mapping[str, str] | None = None) -> int:
-    broker = surroundings(cluster(brokers), settings)
-    await groups(broker).create_topic()
-    (topic,) = broker.controller.asked
-    assert isinstance(topic, CreatableTopic)
+    broker, asked = surroundings(cluster(brokers), settings)
+    await broker.groups.create_topic()
+    (topic,) = asked
     return topic.replication_factor
 
 
@@ -105,31 +92,31 @@ async def test_a_cluster_that_is_just_starting_waits_for_the_brokers_that_are_vo
 
 
 async def test_no_more_replicas_are_needed_than_there_are() -> None:
-    broker = surroundings(cluster(1))
-    await TransactionCoordinator(broker, NO_COMMITS, broker.controller, PartitionTable(), groups(broker)).create_topic()
-    (topic,) = broker.controller.asked
+    broker, asked = surroundings(cluster(1))
+    await broker.transactions.create_topic()
+    (topic,) = asked
     assert {config.name: config.value for config in topic.configs}["min.insync.replicas"] == "1"
 
 
 async def test_everybody_who_asks_meanwhile_waits_for_one_creation() -> None:
-    broker = surroundings(cluster(1))
-    host = groups(broker)
+    broker, asked = surroundings(cluster(1))
+    host = broker.groups
     await asyncio.gather(host.create_topic(), host.create_topic())
-    assert len(broker.controller.asked) == 1
+    assert len(asked) == 1
     await host.create_topic()
-    assert len(broker.controller.asked) == 2, "it did not appear"
+    assert len(asked) == 2, "it did not appear"
 
 
 async def test_what_exists_is_not_made() -> None:
-    broker = surroundings(with_topics(OFFSETS_TOPIC))
-    await groups(broker).create_topic()
-    assert broker.controller.asked == []
+    broker, asked = surroundings(with_topics(OFFSETS_TOPIC))
+    await broker.groups.create_topic()
+    assert asked == []
 
 
 @pytest.mark.parametrize("error", [None, ErrorCode.INVALID_REPLICATION_FACTOR])
 async def test_a_topic_that_cannot_be_made_now_is_asked_for_again(error: ErrorCode | None) -> None:
-    broker = surroundings(cluster(1), error=error)
-    host = groups(broker)
+    broker, asked = surroundings(cluster(1), error=error)
+    host = broker.groups
     for _ in range(2):
         await host.create_topic()
-    assert len(broker.controller.asked) == 2
+    assert len(asked) == 2

@@ -4,19 +4,21 @@ import importlib.util
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ottla.base.vocabulary import TopicPartition
 from ottla.net.request_times import BOUNDS, RequestMeter
 from ottla.node.metrics import families
 from ottla.node.metrics.broker_pages import MessagesOut, write_requests
 from ottla.node.metrics.exposition import Page, labels_of
 from ottla.node.metrics.families import GROUPED, Family
 from ottla.replicas.traffic import Traffic
+from support.lone_partitions import lone_partition
 
 ROOT = Path(__file__).resolve().parents[3]
 DASHBOARD = ROOT / "ops" / "grafana" / "ottla.json"
@@ -132,10 +134,21 @@ def test_a_topic_made_anew_is_counted_anew() -> None:
     assert (traffic.by_name["orders"].messages_in, traffic.total().messages_in) == (0, 10)
 
 
+@dataclass
+class SizedLog:
+    """What is counted of a log."""
+
+    size: int
+    start_offset: int
+    end_offset: int
+
+
 def test_messages_out_are_bytes_by_the_mean_size_and_never_go_back() -> None:
     traffic = Traffic().begin("orders", b"1" * 16)
-    log = SimpleNamespace(size=1000, start_offset=0, end_offset=10)
-    partitions: Any = [SimpleNamespace(log=log), None, SimpleNamespace(log=None)]
+    log = SizedLog(size=1000, start_offset=0, end_offset=10)
+    name = TopicPartition("orders", 0)
+    held, without_log = (lone_partition(name, b"1" * 16, 0, cast(Any, each)) for each in (log, None))
+    partitions = [held, None, without_log]
     counter = MessagesOut()
     assert counter.count("orders", traffic, partitions) == 0
     traffic.bytes_out = 500
