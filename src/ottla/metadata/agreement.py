@@ -17,6 +17,9 @@ class UnreadableMetadata(Exception):
 class NotLeader(Exception):
     """This node does not lead, or not yet: nothing was appended."""
 
+    def __init__(self) -> None:
+        super().__init__("this node does not lead the controllers now")
+
 
 class Stored(NamedTuple):
     """Facts that came into being together, and where in the log they end (the offset of the last record)."""

@@ -81,7 +81,7 @@ async def test_only_the_leader_takes_decisions(tmp_path: Path) -> None:
         quorum.start(node_id)
     leader = await quorum.leader()
 
-    with pytest.raises(NotLeader):
+    with pytest.raises(NotLeader, match="does not lead"):
         quorum.decide((leader + 1) % 3, "a")
     await quorum.stop_all()
 

@@ -83,7 +83,7 @@ async def test_a_controller_that_was_deposed_unseen_cannot_write(caplog: pytest.
         assert not old.controller.active
         assert cluster.tree.children(layout.TOPICS) == ["orders"]
         assert "a write of the controller of epoch 1 was refused: BadVersion at /controller_epoch" in caplog.text
-        with pytest.raises(NotLeader):
+        with pytest.raises(NotLeader, match="does not lead"):
             old.node.append([NoOpRecord()])
         assert await create(new, "bills") == [0]
 
