@@ -30,7 +30,8 @@ LARGEST_RELATIVE_OFFSET = 2**31 - 1
 """How far an offset may lie above its segment's base: the indexes keep it in a signed 32-bit field."""
 
 _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-_OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EAGAIN}) | _NO_DESCRIPTOR
+_NO_BYTES = frozenset({errno.ENOSPC, errno.EDQUOT})
+_OUT_OF_SPACE = _NO_BYTES | _NO_DESCRIPTOR | {errno.EAGAIN}
 """Room for bytes or for descriptors, or the log's own turn: all of them come, and nothing is wrong with the disk."""
 
 
@@ -83,6 +84,19 @@ class NotDurable(StorageFailure):
 
 def out_of_space(error: OSError) -> bool:
     return error.errno in _OUT_OF_SPACE
+
+
+def disk_full(failure: Exception | None) -> bool:
+    """Whether it tells of a file system, or a share of one, that has no room for bytes."""
+    return isinstance(failure, StorageFailure | OSError) and failure.errno in _NO_BYTES
+
+
+def how_to_make_room(directory: str) -> str:
+    """What a person can do about a full disk without which nothing goes on."""
+    return (
+        f"free some space on the volume of {directory}, or move the oldest segments of a large topic elsewhere, "
+        "and start again."
+    )
 
 
 def offset_path(directory: str, offset: int, suffix: str) -> str:

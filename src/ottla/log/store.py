@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ottla.base.vocabulary import TopicId, TopicPartition, identity_text
 from ottla.log.checkpoints import Checkpoint
 from ottla.log.data_directory import DataDirectory, aside_name
-from ottla.log.files import NotDurable, StorageFailure, World
+from ottla.log.files import NotDurable, StorageFailure, World, disk_full, how_to_make_room
 from ottla.log.flushing import Removal
 from ottla.log.loading import DirectoryLoading, IsStray, SettingsOf
 from ottla.log.partition_log import PartitionLog
@@ -470,7 +470,9 @@ class LogStore:
     def _require_one(self) -> None:
         if not self.live:
             reasons = "; ".join(str(directory.failure) for directory in self.directories)
-            raise NoUsableDirectory(f"no data directory can be used ({reasons}); repair one or name another.")
+            full = [directory.path for directory in self.directories if disk_full(directory.failure)]
+            remedy = how_to_make_room(full[0]) if full else "repair one or name another."
+            raise NoUsableDirectory(f"no data directory can be used ({reasons}); {remedy}")
 
     def close(self, broker_epoch: int = -1) -> None:
         """Flush and close every log, write the checkpoints and mark the stop as clean. Blocking; nothing may run on.

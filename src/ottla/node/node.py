@@ -23,7 +23,7 @@ from ottla.broker.controller_channel import ControllerUnavailable
 from ottla.broker.lifecycle import CannotRegister
 from ottla.client.links import NodeLinks
 from ottla.controller.server import ControllerServer
-from ottla.log.files import StorageFailure, World
+from ottla.log.files import StorageFailure, World, disk_full, how_to_make_room
 from ottla.log.open_files import OpenFiles
 from ottla.log.properties import UnusableDirectory
 from ottla.log.store import NoUsableDirectory
@@ -173,6 +173,8 @@ class Node:
                 return False
         except (StartFailure, *FAILURES) as failure:
             assembly.release()
+            if isinstance(failure, StorageFailure) and disk_full(failure):
+                raise StartFailure(f"{failure}; {how_to_make_room(failure.path)}") from None
             raise StartFailure(str(failure)) from None
         for address, listener in listeners:
             if assembly.broker is not None and address in assembly.addresses.brokers:

@@ -11,6 +11,10 @@ from ottla.log.files import NotDurable, StorageFailure
 from ottla.log.index import AbortedTransaction
 from ottla.log.producers import EndMarker
 from ottla.log.settings import LogSettings
+from ottla.log.store import LogStore, NoUsableDirectory
+from ottla.runtime.disk import RealDisk
+from support.compacting import manual_world
+from support.faulty_disk import FaultyDisk
 from support.workbench import Workbench
 
 SMALL = LogSettings(segment_bytes=1000, index_interval_bytes=200)
@@ -235,3 +239,11 @@ def test_a_log_that_was_cut_below_its_checkpoint_rolls_when_the_lower_one_is_wri
     assert outcomes[-1] is ErrorCode.KAFKA_STORAGE_ERROR, "after a power cut such a segment would be believed unread"
     bench.log.checkpointed = bench.log.recovery_point
     assert bench.append(b"z" * 400).error is ErrorCode.NONE
+
+
+def test_a_store_whose_directories_are_full_says_what_to_do(tmp_path: Path) -> None:
+    disk = FaultyDisk(RealDisk())
+    disk.fail_when = lambda operation, path: errno.ENOSPC if operation == "create" else 0
+    world, _ = manual_world(disk)
+    with pytest.raises(NoUsableDirectory, match=f"free some space on the volume of {tmp_path}"):
+        LogStore([str(tmp_path)], world).open(1)
