@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.brokers import SETTINGS, Broker, broker_under_test
-from support.kafka import RealKafka
+from kit.brokers.brokers import SETTINGS, Broker, broker_under_test
+from kit.others.kafka import RealKafka
 
 # Drawn examples are the same in every run, and none fails because the machine is busy;
 # `--hypothesis-profile=default` draws others.

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from support.brokers import Broker
-from support.command_line import Ottla
-from support.processes import until
+from kit.brokers.brokers import Broker
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import until
 
 # with OTTLA_TEST_BROKER=kafka the shared broker is a real Kafka already
 KINDS = ["broker"] if os.environ.get("OTTLA_TEST_BROKER") == "kafka" else ["broker", "real_kafka"]

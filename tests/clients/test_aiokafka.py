@@ -9,9 +9,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError
 
-from support.batches import Rec
-from support.brokers import Broker
-from support.topics import create_topic, fill, values_of
+from kit.brokers.brokers import Broker
+from kit.brokers.topics import create_topic, fill, values_of
+from kit.wire.batches import Rec
 
 NOW = int(time.time() * 1000) - 3_600_000
 

@@ -19,11 +19,11 @@ from typing import Self
 import pytest
 
 from clients import member
-from support import java
-from support.brokers import Broker, broker_under_test
-from support.processes import until
-from support.raw import RawConnection
-from support.topics import create_topic
+from kit.brokers.brokers import Broker, broker_under_test
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic
+from kit.others import java
+from kit.wire.raw import RawConnection
 
 SECONDS = 100.0
 SESSION_MS = 2_500

@@ -10,11 +10,11 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 import ottla
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
 from ottla import TopicPartition
 from ottla.admin import CommittedOffset, EligibleLeaders, NewTopic, Resource, ResourceKind
 from ottla.errors import BrokerError, ErrorCode
-from support.brokers import Broker
-from support.processes import until
 
 SECONDS = 60.0
 

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
 from ottla import blocking, errors
 from ottla.admin import NewTopic
-from support.brokers import Broker
-from support.processes import until
 
 SECONDS = 60.0
 

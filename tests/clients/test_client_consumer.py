@@ -18,13 +18,13 @@ import confluent_kafka
 import pytest
 
 import ottla
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until as until_so
+from kit.brokers.topics import create_topic, fill, records_of
+from kit.wire.batches import Rec
+from kit.wire.raw import RawConnection
 from ottla import TopicPartition
 from ottla.client.consumer import Consumer, OffsetAndTimestamp
-from support.batches import Rec
-from support.brokers import Broker
-from support.processes import until as until_so
-from support.raw import RawConnection
-from support.topics import create_topic, fill, records_of
 
 SECONDS = 60.0
 StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]

@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Producer
 
 import ottla
+from kit.brokers.brokers import Broker, broker_under_test
+from kit.brokers.topics import create_topic
+from kit.others.group_program import SECONDS, eventually
 from ottla.client.groups.vocabulary import OffsetAndMetadata
-from support.brokers import Broker, broker_under_test
-from support.group_program import SECONDS, eventually
-from support.topics import create_topic
 
 PARTITIONS = 8
 RECORDS = 6_000

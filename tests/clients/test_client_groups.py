@@ -13,6 +13,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 import ottla.testing
+from kit.brokers.brokers import Broker, broker_under_test
+from kit.brokers.topics import create_topic
+from kit.others.group_program import SECONDS, GroupProgram, eventually, shared
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.connection import Connection
@@ -28,9 +31,6 @@ from ottla.wire.messages.offset_commit import OffsetCommitRequest
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest
 from ottla.wire.messages.sync_group import SyncGroupRequest
 from ottla.wire.schema import LATEST, Root
-from support.brokers import Broker, broker_under_test
-from support.group_program import SECONDS, GroupProgram, eventually, shared
-from support.topics import create_topic
 
 CLASSIC = [{"partition_assignment_strategy": name} for name in ("range", "roundrobin", "sticky", "cooperative-sticky")]
 MODERN: dict[str, Any] = {"group_protocol": "consumer"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.brokers import Broker
+from kit.brokers.brokers import Broker
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "client.md"
 ADDRESS = "localhost:9092"

@@ -12,6 +12,9 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 import ottla
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic, records_of, values_of
 from ottla.base.errors import ErrorCode
 from ottla.client.address import Address
 from ottla.client.cluster import Opener
@@ -19,9 +22,6 @@ from ottla.client.connection import Connection, open_connection
 from ottla.client.producer import Producer, Record
 from ottla.client.world import ClientWorld
 from ottla.errors import BrokerError, ProducerFailed, ProducerFenced, RecordTooLarge, TransactionFailed
-from support.brokers import Broker
-from support.processes import until
-from support.topics import create_topic, records_of, values_of
 
 StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]
 EARLIER = 1_700_000_000_000

@@ -10,10 +10,10 @@ import pytest
 
 import ottla
 import ottla.blocking
+from kit.brokers.brokers import Broker
+from kit.brokers.topics import create_topic, fill
+from kit.wire.batches import Rec
 from ottla.base.vocabulary import TopicPartition
-from support.batches import Rec
-from support.brokers import Broker
-from support.topics import create_topic, fill
 
 VALUES = [b"%d" % each for each in range(6)]
 

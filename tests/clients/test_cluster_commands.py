@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from kit.brokers.cluster_processes import ClusterProcesses
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import free_port, until
 from ottla import TopicPartition, blocking
 from ottla import testing as ottla_testing
 from ottla.admin import NewTopic, Partition, Resource, ResourceKind
 from ottla.client.admin.brokers import FOLLOWER_RATE, FOLLOWER_THROTTLED, LEADER_THROTTLED
 from ottla.errors import BrokerError, ErrorCode
-from support.cluster_processes import ClusterProcesses
-from support.command_line import Ottla
-from support.processes import free_port, until
 
 TOPIC, BROKER = ResourceKind.TOPIC, ResourceKind.BROKER
 SECONDS = 60.0

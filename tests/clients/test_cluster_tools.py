@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from support import java
-from support.cluster_processes import ClusterProcesses
-from support.processes import until
+from kit.brokers.cluster_processes import ClusterProcesses
+from kit.brokers.processes import until
+from kit.others import java
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 SECONDS = 60.0

@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from support.brokers import Broker
-from support.command_line import Ottla, Run
-from support.processes import OttlaProcess, free_port, until
+from kit.brokers.brokers import Broker
+from kit.brokers.command_line import Ottla, Run
+from kit.brokers.processes import OttlaProcess, free_port, until
 
 SECONDS = 60.0
 PROGRAM = str(Path(sys.executable).with_name("ottla"))

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import ottla
-from support.command_line import Ottla
-from support.processes import free_port
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import free_port
 
 OTTLA = str(Path(sys.executable).with_name("ottla"))
 SECONDS = 120

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2
 
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import until
 from ottla import blocking
 from ottla.client.consumer.deserializers import Avro
-from support.command_line import Ottla
-from support.processes import until
 
 
 def until_committed(ottla: Ottla, topic: str, lines: list[str]) -> None:

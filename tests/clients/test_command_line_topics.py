@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from support.command_line import Ottla
-from support.processes import until
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import until
 
 
 def test_a_topic_is_created_listed_described_altered_and_deleted(ottla: Ottla, topic: str) -> None:

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
+from kit.brokers.brokers import Broker
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import OttlaProcess, until
 from ottla.cli.bench_figures import CONSUMER_HEADER, DETAILED_HEADER
-from support.brokers import Broker
-from support.command_line import Ottla
-from support.processes import OttlaProcess, until
 
 SECONDS = 60.0
 StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]

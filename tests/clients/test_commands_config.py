@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from support.brokers import Broker
-from support.command_line import Ottla
-from support.processes import until
+from kit.brokers.brokers import Broker
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import until
 
 SECONDS = 60.0
 

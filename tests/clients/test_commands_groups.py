@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import ottla as client
+from kit.brokers.brokers import Broker
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import until
+from kit.others import java
 from ottla import TopicPartition, blocking
-from support import java
-from support.brokers import Broker
-from support.command_line import Ottla
-from support.processes import until
 
 HOUR = 3_600_000
 

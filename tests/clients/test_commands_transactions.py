@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kit.brokers.brokers import Broker
+from kit.brokers.command_line import Ottla
+from kit.brokers.hanging import hang
+from kit.brokers.processes import until
 from ottla import blocking
-from support.brokers import Broker
-from support.command_line import Ottla
-from support.hanging import hang
-from support.processes import until
 
 SECONDS = 60.0
 

@@ -19,10 +19,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from support.batches import Rec
-from support.brokers import Broker
-from support.processes import until
-from support.topics import create_topic, fill, values_of
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic, fill, values_of
+from kit.wire.batches import Rec
 
 NOW = int(time.time() * 1000) - 3_600_000
 Position: Any = OffsetSpec  # its class methods have no types

@@ -18,9 +18,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from support.batches import Rec
-from support.brokers import Broker
-from support.topics import create_topic, fill, records_of, values_of
+from kit.brokers.brokers import Broker
+from kit.brokers.topics import create_topic, fill, records_of, values_of
+from kit.wire.batches import Rec
 
 NOW = int(time.time() * 1000) - 3_600_000
 SECONDS = 60.0

@@ -18,11 +18,11 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from support import group_members, java
-from support.brokers import Broker, broker_under_test
-from support.command_line import Ottla
-from support.group_members import PARTITIONS, SECONDS, Member, described, fill, settled
-from support.processes import OttlaProcess, until
+from kit.brokers.brokers import Broker, broker_under_test
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import OttlaProcess, until
+from kit.others import group_members, java
+from kit.others.group_members import PARTITIONS, SECONDS, Member, described, fill, settled
 
 # The clients' own habits are not on trial here.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from support import java
-from support.batches import Rec
-from support.brokers import Broker
-from support.processes import until
-from support.topics import create_topic, fill
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic, fill
+from kit.others import java
+from kit.wire.batches import Rec
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 SECONDS = 60.0

@@ -17,10 +17,10 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from support.brokers import Broker
-from support.group_members import PARTITIONS, SECONDS, Member, described, fill, members, settled
-from support.processes import until
-from support.raw import RawConnection
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.others.group_members import PARTITIONS, SECONDS, Member, described, fill, members, settled
+from kit.wire.raw import RawConnection
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # kafka-python uses what the standard library deprecates

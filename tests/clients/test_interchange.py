@@ -17,9 +17,9 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
 
 import ottla
-from support import java
-from support.brokers import Broker
-from support.topics import create_topic
+from kit.brokers.brokers import Broker
+from kit.brokers.topics import create_topic
+from kit.others import java
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # kafka-python uses what the standard library deprecates

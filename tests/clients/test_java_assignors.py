@@ -12,11 +12,11 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from kit.others import java
+from kit.others.debian import program
 from ottla.client.groups.assignors import Assignor, GroupMember, RangeAssignor, RoundRobinAssignor, by_topic
 from ottla.client.groups.sticky import CooperativeStickyAssignor, StickyAssignor
 from ottla.groups.embedded import NEWEST, Embedded, Remembered, write_remembered, write_subscription
-from support import java
-from support.debian import program
 
 KINDS: tuple[type[Assignor], ...] = (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
 SOURCE = Path(__file__).with_name("AssignorAnswers.java")

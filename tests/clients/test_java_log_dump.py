@@ -9,10 +9,10 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from support import java
-from support.batches import Rec
-from support.brokers import Broker
-from support.topics import create_topic, fill
+from kit.brokers.brokers import Broker
+from kit.brokers.topics import create_topic, fill
+from kit.others import java
+from kit.wire.batches import Rec
 
 COMPLAINTS = (
     "Mismatches in",

@@ -6,11 +6,11 @@ import json
 import re
 import time
 
-from support import java
-from support.batches import Rec
-from support.brokers import Broker
-from support.processes import until
-from support.topics import create_topic, fill, records_of, values_of
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic, fill, records_of, values_of
+from kit.others import java
+from kit.wire.batches import Rec
 
 NOW = int(time.time() * 1000) - 3_600_000
 

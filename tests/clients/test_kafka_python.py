@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from support.batches import Rec
-from support.brokers import Broker
-from support.processes import until
-from support.topics import create_topic, fill, values_of
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic, fill, values_of
+from kit.wire.batches import Rec
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # kafka-python uses what the standard library deprecates

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from support.batches import Rec
-from support.brokers import Broker
-from support.debian import program, run
-from support.topics import create_topic, fill, records_of
+from kit.brokers.brokers import Broker
+from kit.brokers.topics import create_topic, fill, records_of
+from kit.others.debian import program, run
+from kit.wire.batches import Rec
 
 AN_HOUR_AGO = int(time.time() * 1000) - 3_600_000
 TIMES = [AN_HOUR_AGO + 1000 * number for number in range(5)]

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 import ottla.testing
-from support.polling import wait_until
-from support.processes import OttlaProcess, until
+from kit.brokers.polling import wait_until
+from kit.brokers.processes import OttlaProcess, until
 
 SESSION_SECONDS = 20
 

@@ -12,10 +12,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 import ottla.testing
+from kit.brokers.polling import wait_until
+from kit.brokers.processes import OttlaProcess, free_port, until
 from ottla.node.metrics.families import GROUPED
 from ottla.node.metrics.scrape import Scrape
-from support.polling import wait_until
-from support.processes import OttlaProcess, free_port, until
 
 
 class Page(NamedTuple):

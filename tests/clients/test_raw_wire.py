@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from support.batches import Rec, batch, read_batches
-from support.brokers import Broker
-from support.processes import OttlaProcess, until
-from support.raw import ConnectionClosed, RawConnection
-from support.topics import create_topic, fill, records_of, values_of
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import OttlaProcess, until
+from kit.brokers.topics import create_topic, fill, records_of, values_of
+from kit.wire.batches import Rec, batch, read_batches
+from kit.wire.raw import ConnectionClosed, RawConnection
 
 StartBroker = Callable[[Mapping[str, str]], AbstractContextManager[Broker]]
 LONG_MS = 290_000

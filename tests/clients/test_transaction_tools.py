@@ -11,13 +11,13 @@ from contextlib import AbstractContextManager
 
 from confluent_kafka import Producer
 
-from support import java
-from support.batches import Rec
-from support.brokers import Broker
-from support.hanging import hang
-from support.processes import until
-from support.raw import RawConnection
-from support.topics import create_topic, fill, values_of
+from kit.brokers.brokers import Broker
+from kit.brokers.hanging import hang
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic, fill, values_of
+from kit.others import java
+from kit.wire.batches import Rec
+from kit.wire.raw import RawConnection
 
 SECONDS = 60.0
 LONG_MS = 900_000

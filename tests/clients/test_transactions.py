@@ -21,12 +21,12 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from support.batches import Rec, batch
-from support.brokers import Broker
-from support.java import run
-from support.processes import OttlaProcess, until
-from support.raw import RawConnection
-from support.topics import create_topic
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import OttlaProcess, until
+from kit.brokers.topics import create_topic
+from kit.others.java import run
+from kit.wire.batches import Rec, batch
+from kit.wire.raw import RawConnection
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # kafka-python uses what the standard library deprecates

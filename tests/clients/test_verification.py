@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from support.batches import Rec, batch
-from support.brokers import Broker
-from support.processes import until
-from support.raw import RawConnection
-from support.topics import create_topic
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic
+from kit.wire.batches import Rec, batch
+from kit.wire.raw import RawConnection
 
 SECONDS = 60.0
 TRANSACTIONAL = 0x10

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from support.command_line import Ottla
-from support.debian import REPOSITORY
-from support.processes import until
-from support.zookeeper import ZooKeeperEnsemble
-from support.zookeeper_clusters import ZooKeeperCluster
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import until
+from kit.brokers.zookeeper import ZooKeeperEnsemble
+from kit.brokers.zookeeper_clusters import ZooKeeperCluster
+from kit.others.debian import REPOSITORY
 
 GUIDE = REPOSITORY / "docs" / "guide" / "zookeeper.md"
 CHROOT = "/some/where"

@@ -11,9 +11,9 @@ import time
 from types import TracebackType
 from typing import Self
 
-from support.batches import Rec, batch, read_batches
-from support.processes import until
-from support.raw import RawConnection
+from kit.brokers.processes import until
+from kit.wire.batches import Rec, batch, read_batches
+from kit.wire.raw import RawConnection
 
 SECONDS = 60.0
 

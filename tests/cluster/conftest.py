@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster_processes import ClusterProcesses, NewCluster, under_test
-from support.patience import allow
-from support.zookeeper import ZooKeeperEnsemble
-from support.zookeeper_clusters import ONLY_THE_STORYS_TOPICS, ZooKeeperCluster
+from kit.brokers.cluster_processes import ClusterProcesses, NewCluster, under_test
+from kit.brokers.patience import allow
+from kit.brokers.zookeeper import ZooKeeperEnsemble
+from kit.brokers.zookeeper_clusters import ONLY_THE_STORYS_TOPICS, ZooKeeperCluster
 
 # Kafka 4 has no other way than the quorum.
 COORDINATION = ["quorum"] if under_test() == "kafka" else ["quorum", "zookeeper"]

@@ -7,7 +7,7 @@ import sys
 import threading
 
 from cluster import copying
-from support.processes import until
+from kit.brokers.processes import until
 
 FINISH_SECONDS = 120.0
 

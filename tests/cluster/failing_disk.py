@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from support.debian import program
+from kit.others.debian import program
 
 SOURCE = Path(__file__).with_suffix(".c")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from support.cluster_processes import HEAL_SECONDS, HOST, ClusterProcesses
-from support.processes import free_port, until
-from support.zookeeper_clusters import ONLY_THE_STORYS_TOPICS
+from kit.brokers.cluster_processes import HEAL_SECONDS, HOST, ClusterProcesses
+from kit.brokers.processes import free_port, until
+from kit.brokers.zookeeper_clusters import ONLY_THE_STORYS_TOPICS
 
 PROBES = 20
 

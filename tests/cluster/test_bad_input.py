@@ -16,10 +16,10 @@ import pytest
 
 from cluster.bystander import Bystander, create_topic, produce
 from cluster.kernel import resident_megabytes, sockets
-from support.batches import Rec, batch
-from support.messages import API_KEYS, encode, versions
-from support.processes import OttlaProcess, until
-from support.raw import ConnectionClosed, RawConnection
+from kit.brokers.processes import OttlaProcess, until
+from kit.wire.batches import Rec, batch
+from kit.wire.messages import API_KEYS, encode, versions
+from kit.wire.raw import ConnectionClosed, RawConnection
 
 SEED = int(os.environ.get("OTTLA_FUZZ_SEED", "3"))
 ROUNDS = int(os.environ.get("OTTLA_FUZZ_ROUNDS", "4"))

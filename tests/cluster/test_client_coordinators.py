@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from kit.brokers.cluster_processes import NewCluster
+from kit.others.group_program import GroupProgram, eventually, shared
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.coordinators import CoordinatorKind, find_coordinator
 from ottla.client.groups.vocabulary import OffsetAndMetadata
-from support.cluster_processes import NewCluster
-from support.group_program import GroupProgram, eventually, shared
 
 SECONDS = 120.0
 BOTH: list[dict[str, Any]] = [

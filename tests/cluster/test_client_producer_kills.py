@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 from cluster.traffic import read_all
+from kit.brokers.cluster_processes import NewCluster
+from kit.brokers.history import History
 from ottla.client.errors import BufferFull, ClientError, DeadlineExceeded, ProducerFailed, TransactionFailed
 from ottla.client.producer import Delivery, Placed, Producer
-from support.cluster_processes import NewCluster
-from support.history import History
 
 PARTITIONS = 3
 SECONDS = 150.0

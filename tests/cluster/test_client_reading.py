@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 
 import ottla
 from cluster.traffic import Traffic, read_all
+from kit.brokers.cluster_processes import ClusterProcesses, NewCluster
 from ottla import TopicPartition
-from support.cluster_processes import ClusterProcesses, NewCluster
 
 PARTITIONS = 3
 SECONDS = 120.0

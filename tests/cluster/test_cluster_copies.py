@@ -13,9 +13,9 @@ from confluent_kafka import Producer
 from cluster import copying
 from cluster.copiers import Copier
 from cluster.traffic import PATIENCE, read_all
-from support.cluster_processes import ClusterProcesses, NewCluster
-from support.history import History
-from support.processes import until
+from kit.brokers.cluster_processes import ClusterProcesses, NewCluster
+from kit.brokers.history import History
+from kit.brokers.processes import until
 
 PARTITIONS = 3
 RECORDS = 1_500  # in each partition

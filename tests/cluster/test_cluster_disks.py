@@ -9,8 +9,8 @@ from pathlib import Path
 
 from cluster.failing_disk import FailingDisk
 from cluster.traffic import Traffic
-from support.cluster_processes import HEAL_SECONDS, ClusterProcesses, NewCluster, NodeProcess
-from support.processes import until
+from kit.brokers.cluster_processes import HEAL_SECONDS, ClusterProcesses, NewCluster, NodeProcess
+from kit.brokers.processes import until
 
 PARTITIONS = 6
 STEADY = {

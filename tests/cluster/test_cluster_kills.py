@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster.traffic import Traffic
-from support.cluster_processes import ClusterProcesses, NewCluster
+from kit.brokers.cluster_processes import ClusterProcesses, NewCluster
 
 PARTITIONS = 3
 

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from cluster import work_loop
 from cluster.traffic import PATIENCE, read_all
-from support.cluster_processes import ClusterProcesses, NewCluster
-from support.processes import until
+from kit.brokers.cluster_processes import ClusterProcesses, NewCluster
+from kit.brokers.processes import until
 
 COUNT = 200
 LAST = b"record %d" % (COUNT - 1)

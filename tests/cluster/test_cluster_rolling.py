@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cluster.traffic import Traffic
-from support.cluster_processes import HEAL_SECONDS, ClusterProcesses, NewCluster
-from support.processes import until
+from kit.brokers.cluster_processes import HEAL_SECONDS, ClusterProcesses, NewCluster
+from kit.brokers.processes import until
 
 PARTITIONS = 6
 STEADY = {"zookeeper.session.timeout.ms": "15000"}  # nobody is to be missed here

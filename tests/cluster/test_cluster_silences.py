@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cluster.traffic import Traffic
-from support.cluster_processes import HEAL_SECONDS, SILENCE, ClusterProcesses, NewCluster
-from support.processes import until
+from kit.brokers.cluster_processes import HEAL_SECONDS, SILENCE, ClusterProcesses, NewCluster
+from kit.brokers.processes import until
 
 PARTITIONS = 3
 

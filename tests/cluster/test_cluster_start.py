@@ -14,8 +14,8 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from support.processes import free_ports, until
-from support.zookeeper import libraries
+from kit.brokers.processes import free_ports, until
+from kit.brokers.zookeeper import libraries
 
 OTTLA = str(Path(sys.executable).with_name("ottla"))
 SECONDS = 150.0

@@ -17,10 +17,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cluster import copying, own_copying
 from cluster.copiers import Copier
-from support.batches import Rec
-from support.brokers import Broker, broker_under_test
-from support.processes import OttlaProcess, until
-from support.topics import create_topic, fill
+from kit.brokers.brokers import Broker, broker_under_test
+from kit.brokers.processes import OttlaProcess, until
+from kit.brokers.topics import create_topic, fill
+from kit.wire.batches import Rec
 
 PARTITIONS = 3
 RECORDS = 4_000  # in each partition

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.processes import until
+from kit.brokers.processes import until
 
 END_SECONDS = 400
 MIDDLE = "Three consumers share the work"

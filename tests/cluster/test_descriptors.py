@@ -8,9 +8,9 @@ from pathlib import Path
 
 from cluster.bystander import Bystander, create_topic, fetch_all, produce
 from cluster.kernel import descriptors
-from support.debian import program
-from support.processes import OttlaProcess, until
-from support.raw import RawConnection
+from kit.brokers.processes import OttlaProcess, until
+from kit.others.debian import program
+from kit.wire.raw import RawConnection
 
 LIMIT = 200
 IDLE_PARTITIONS = 2000

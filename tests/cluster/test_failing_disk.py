@@ -9,8 +9,8 @@ import pytest
 
 from cluster.bystander import create_topic, fetch_all, produce, try_produce
 from cluster.failing_disk import FailingDisk
-from support.processes import OttlaProcess, until
-from support.raw import RawConnection
+from kit.brokers.processes import OttlaProcess, until
+from kit.wire.raw import RawConnection
 
 
 def test_a_full_disk_refuses_writes_with_a_storage_error_serves_reads_and_takes_writes_again_when_there_is_room(

@@ -20,10 +20,10 @@ import pytest
 from cluster.bystander import Bystander, create_topic, end_offset, fetch_all, produce, try_produce
 from cluster.failing_disk import FailingDisk
 from cluster.kernel import resident_megabytes, sockets
-from support.batches import Rec, batch
-from support.messages import decode, encode
-from support.processes import OttlaProcess, until
-from support.raw import ConnectionClosed, RawConnection
+from kit.brokers.processes import OttlaProcess, until
+from kit.wire.batches import Rec, batch
+from kit.wire.messages import decode, encode
+from kit.wire.raw import ConnectionClosed, RawConnection
 
 T = TypeVar("T")
 LARGEST = 2**31 - 1

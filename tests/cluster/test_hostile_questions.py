@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cluster.bystander import Bystander, create_topic
-from support.processes import OttlaProcess, until
-from support.raw import RawConnection
+from kit.brokers.processes import OttlaProcess, until
+from kit.wire.raw import RawConnection
 
 TOPICS = 10
 PARTITIONS = 200

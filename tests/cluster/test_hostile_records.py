@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cluster.bystander import Bystander, create_topic, fetch_all
-from support.batches import Rec, batch
-from support.processes import OttlaProcess
-from support.raw import RawConnection
+from kit.brokers.processes import OttlaProcess
+from kit.wire.batches import Rec, batch
+from kit.wire.raw import RawConnection
 
 MEGABYTE = 1 << 20
 COMPACTED = {"cleanup.policy": "compact"}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from cluster.bystander import create_topic, fetch_all
 from cluster.writer import Writer, check_records
-from support import java
-from support.processes import OttlaProcess
-from support.raw import RawConnection
+from kit.brokers.processes import OttlaProcess
+from kit.others import java
+from kit.wire.raw import RawConnection
 
 KILLS = 20
 PARTITIONS = 3

@@ -5,7 +5,7 @@ from pathlib import Path
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from support.processes import OttlaProcess
+from kit.brokers.processes import OttlaProcess
 
 SECONDS = 120.0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from cluster.traffic import Traffic
-from support.cluster_processes import HOST, NodeProcess
-from support.command_line import Ottla
-from support.processes import until
-from support.zookeeper import ZooKeeperEnsemble
-from support.zookeeper_clusters import ZooKeeperCluster
+from kit.brokers.cluster_processes import HOST, NodeProcess
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import until
+from kit.brokers.zookeeper import ZooKeeperEnsemble
+from kit.brokers.zookeeper_clusters import ZooKeeperCluster
 
 PARTITIONS = 3
 STEADY = {"zookeeper.session.timeout.ms": "15000"}  # every broker is there when somebody looks

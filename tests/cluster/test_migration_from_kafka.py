@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from support import java
-from support.command_line import Ottla
-from support.processes import OttlaProcess, free_port, until
-from support.zookeeper import ZooKeeperEnsemble
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import OttlaProcess, free_port, until
+from kit.brokers.zookeeper import ZooKeeperEnsemble
+from kit.others import java
 
 LAST = "3.9.1"
 CHROOT = "/kafka"

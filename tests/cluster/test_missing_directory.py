@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from support.processes import OttlaProcess
+from kit.brokers.processes import OttlaProcess
 
 SECONDS = 120.0
 

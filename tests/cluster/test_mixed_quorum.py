@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from support.java import attempt, command
-from support.processes import free_port, until
+from kit.brokers.processes import free_port, until
+from kit.others.java import attempt, command
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 PATIENCE_MS = 15_000

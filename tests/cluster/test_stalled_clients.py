@@ -10,10 +10,10 @@ import pytest
 
 from cluster.bystander import Bystander, create_topic
 from cluster.kernel import resident_megabytes
-from support.batches import Rec, batch
-from support.messages import encode
-from support.processes import OttlaProcess
-from support.raw import RawConnection
+from kit.brokers.processes import OttlaProcess
+from kit.wire.batches import Rec, batch
+from kit.wire.messages import encode
+from kit.wire.raw import RawConnection
 
 MOST_GROWTH = 48.0  # megabytes
 MEGABYTE = 1 << 20

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cluster.bystander import create_topic
-from support.processes import OttlaProcess, free_port
-from support.raw import RawConnection
+from kit.brokers.processes import OttlaProcess, free_port
+from kit.wire.raw import RawConnection
 
 SECONDS = 120.0
 

@@ -9,8 +9,8 @@ import pytest
 
 from cluster.bystander import create_topic, fetch_all
 from cluster.writer import Writer, check_records
-from support.processes import OttlaProcess
-from support.raw import RawConnection
+from kit.brokers.processes import OttlaProcess
+from kit.wire.raw import RawConnection
 
 MARKER = ".kafka_cleanshutdown"
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from support.processes import OttlaProcess, until
+from kit.brokers.processes import OttlaProcess, until
 
 SECONDS = 120.0
 SETTINGS = {

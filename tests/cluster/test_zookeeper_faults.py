@@ -10,11 +10,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from cluster.traffic import Traffic
-from support.cluster_processes import HOST, NodeProcess
-from support.processes import until
-from support.raw import RawConnection
-from support.zookeeper import ZooKeeperEnsemble
-from support.zookeeper_clusters import ONLY_THE_STORYS_TOPICS, ZooKeeperCluster
+from kit.brokers.cluster_processes import HOST, NodeProcess
+from kit.brokers.processes import until
+from kit.brokers.zookeeper import ZooKeeperEnsemble
+from kit.brokers.zookeeper_clusters import ONLY_THE_STORYS_TOPICS, ZooKeeperCluster
+from kit.wire.raw import RawConnection
 
 PARTITIONS = 3
 

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from cluster.traffic import Traffic
-from support.processes import until
-from support.zookeeper import ZooKeeperEnsemble
-from support.zookeeper_clusters import ONLY_THE_STORYS_TOPICS, ZooKeeperCluster
+from kit.brokers.processes import until
+from kit.brokers.zookeeper import ZooKeeperEnsemble
+from kit.brokers.zookeeper_clusters import ONLY_THE_STORYS_TOPICS, ZooKeeperCluster
 
 PARTITIONS = 3
 PARTS, PART_SECONDS = 6, 10.0

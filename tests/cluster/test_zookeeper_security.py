@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from kazoo.exceptions import NoAuthError
 
-from support.debian import program
-from support.processes import free_port
-from support.zookeeper import ZooKeeperEnsemble
-from support.zookeeper_clusters import ZooKeeperCluster
+from kit.brokers.processes import free_port
+from kit.brokers.zookeeper import ZooKeeperEnsemble
+from kit.brokers.zookeeper_clusters import ZooKeeperCluster
+from kit.others.debian import program
 
 PASSWORD = "not-a-secret"
 

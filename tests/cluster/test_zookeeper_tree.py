@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from kit.brokers.processes import OttlaProcess, free_port, until
+from kit.brokers.zookeeper import ZooKeeperEnsemble
+from kit.brokers.zookeeper_clusters import ZooKeeperCluster
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage
 from ottla.wire.stored.metadata import FeatureLevelRecord
@@ -20,9 +23,6 @@ from ottla.zookeeper import layout
 from ottla.zookeeper.leadership import Leadership, Term
 from ottla.zookeeper.session import Session, SessionSettings
 from ottla.zookeeper.translation import Write, Writer
-from support.processes import OttlaProcess, free_port, until
-from support.zookeeper import ZooKeeperEnsemble
-from support.zookeeper_clusters import ZooKeeperCluster
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from support.history import Fault, History
-from support.processes import until
+from kit.brokers.history import Fault, History
+from kit.brokers.processes import until
 
 PATIENCE = {
     "reconnect.backoff.ms": 10,

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from confluent_kafka import Producer
 
-from support.batches import Rec
+from kit.wire.batches import Rec
 
 FINISH_SECONDS = 120.0
 IN_FLIGHT = 5000

@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from support.command_line import Ottla
-from support.processes import free_ports
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import free_ports
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)

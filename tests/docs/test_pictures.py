@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from docs.pages import REPOSITORY
-from support.processes import free_ports
+from kit.brokers.processes import free_ports
 
 PAGES = REPOSITORY / "docs" / "explanation"
 # What scripts/draw_pictures.py draws, and words that each of its pictures has.

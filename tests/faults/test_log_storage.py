@@ -2,7 +2,7 @@
 
 A story is what happens to a partition's log; while it runs one call fails, or all from it on. Then the process goes on,
 stops, is killed, or the machine loses its power (what was not synced is gone, or what chance leaves of it). The disk is
-well again, the log is opened, and everything is held against the model (`support.faulty_log`); then it is written to,
+well again, the log is opened, and everything is held against the model (`kit.disks.faulty_log`); then it is written to,
 flushed, and loses its power once more. Recovery is a story too: it begins where another one ended, and fails at a call.
 
 A sample of it runs with the other tests; `OTTLA_FAULTS=all` runs all of it and prints how much that was.
@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import pytest
 
+from kit.disks.faulty_disk import ERRNOS, Call, possible
+from kit.disks.faulty_log import KEYED, SMALL, Down, FaultyLog
 from ottla.log.settings import LogSettings
-from support.faulty_disk import ERRNOS, Call, possible
-from support.faulty_log import KEYED, SMALL, Down, FaultyLog
 
 ALL = os.environ.get("OTTLA_FAULTS") == "all"
 ENDINGS = ("goes on", "stops", "is killed", "loses power", "loses power by chance")

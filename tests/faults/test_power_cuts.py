@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
+from kit.disks.faulty_log import KEYED, SMALL, Down, FaultyLog
 from ottla.base.errors import ErrorCode
 from ottla.log.checkpoints import Checkpoint
-from support.faulty_log import KEYED, SMALL, Down, FaultyLog
 
 
 def lose_power(life: FaultyLog) -> None:

@@ -2,7 +2,7 @@
 
 A story is what happens to a voter of three, or to a sole one; while it runs one call fails. Then the process goes on,
 stops, is killed, or the machine loses its power (what was not synced is gone, or what chance leaves of it); the disk is
-well again, the voter starts, and everybody looks whether it keeps what it has said (`support.faulty_voter`). The
+well again, the voter starts, and everybody looks whether it keeps what it has said (`faults.faulty_voter`). The
 recovery is a story too: it begins where the power went at one call and fails at another.
 
 A sample of it runs with the other tests; `OTTLA_FAULTS=all` runs all of it and prints how much that was.
@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import pytest
 
+from faults.faulty_voter import FaultyVoter
+from kit.disks.faulty_disk import ERRNOS, Call, possible
 from ottla.base.ports import Disk
 from ottla.quorum import log as quorum_log
 from ottla.quorum import state_file as quorum_state
 from ottla.quorum.log import QuorumLog
 from ottla.raft.log_view import LogPosition
-from support.faulty_disk import ERRNOS, Call, possible
-from support.faulty_voter import FaultyVoter
 
 ALL = os.environ.get("OTTLA_FAULTS") == "all"
 ENDINGS = ("goes on", "stops", "is killed", "loses power", "loses power by chance")

@@ -2,7 +2,7 @@
 
 The stories of `test_log_storage` fail at one call, and end once. Here several calls fail, flushes and compactions are
 under way while the log is cut, settings change, and starts fail that follow failed starts. What is held against the
-log is the same model (`support.faulty_log`).
+log is the same model (`kit.disks.faulty_log`).
 
 `OTTLA_LIVES=20000+500` lives those seeds of both kinds; a failure tells its seed.
 """
@@ -16,11 +16,11 @@ from random import Random
 
 import pytest
 
+from kit.disks.faulty_disk import ERRNOS, Call, possible
+from kit.disks.faulty_log import KEYED, SMALL, Down, FaultyLog
 from ottla.log.flushing import FlushTicket
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
-from support.faulty_disk import ERRNOS, Call, possible
-from support.faulty_log import KEYED, SMALL, Down, FaultyLog
 
 FIRST, _, COUNT = os.environ.get("OTTLA_LIVES", "1+25").partition("+")
 LIFETIMES = 4

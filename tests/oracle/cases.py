@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kit.wire.messages import Fields
 from oracle.sides import Side
-from support.messages import Fields
 
 # The APIs of a single broker, with the versions that Kafka 4.3 serves.
 VERSIONS: dict[str, range] = {

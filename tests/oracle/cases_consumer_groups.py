@@ -9,13 +9,13 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+from kit.brokers.brokers import SETTINGS
+from kit.brokers.processes import until
+from kit.wire.messages import Answer
 from oracle.cases import Case, Step
 from oracle.groups import coordinated, join_fields
 from oracle.groups import stable as classic
 from oracle.sides import Side
-from support.brokers import SETTINGS
-from support.messages import Answer
-from support.processes import until
 
 Given = Callable[[Side], None]
 PARTITIONS = 4

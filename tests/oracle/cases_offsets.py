@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kit.wire.messages import ZERO_ID
 from oracle import groups
 from oracle.cases import Case, Step
 from oracle.sides import UNKNOWN_ID, Side
-from support.messages import ZERO_ID
 
 Given = Callable[[Side], None]
 FENCED = range(7, 11)  # versions of OffsetCommit that know static members

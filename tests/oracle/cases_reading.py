@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kit.wire.batches import Rec, batch
+from kit.wire.messages import ZERO_ID
 from oracle.cases import Case, Step, fetch_fields
 from oracle.sides import UNKNOWN_ID, Side
-from support.batches import Rec, batch
-from support.messages import ZERO_ID
 
 
 def _fetch(name: str, offset: int, **more: Any) -> Case:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.wire.messages import ZERO_ID
 from oracle.cases import Case, Step, configs_of, metadata_of, records_of
 from oracle.sides import UNKNOWN_ID, Side
-from support.messages import ZERO_ID
 
 
 def _metadata(side: Side, *names: str, create: bool = False, **more: Any) -> dict[str, Any]:

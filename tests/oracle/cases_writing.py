@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kit.wire.batches import Rec, batch, old_message_set
+from kit.wire.messages import ZERO_ID
 from oracle.cases import Case, Step, records_of
 from oracle.sides import UNKNOWN_ID, Side
-from support.batches import Rec, batch, old_message_set
-from support.messages import ZERO_ID
 
 THREE = (Rec(b"a", b"k1"), Rec(b"b", b"k2", headers=(("h", b"v"), ("none", None))), Rec(None, b"k3"))
 LARGE = batch([Rec(b"x" * 3000)])

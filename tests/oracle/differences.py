@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kit.wire.messages import API_KEYS
 from oracle.cases import VERSIONS
-from support.messages import API_KEYS
 
 Pair = tuple[Any, Any]
 

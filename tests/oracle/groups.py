@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.brokers.processes import until
+from kit.wire.messages import Answer
+from kit.wire.raw import RawConnection
 from oracle.sides import Side
-from support.messages import Answer
-from support.processes import until
-from support.raw import RawConnection
 
 SESSION_MS = 30_000
 REBALANCE_MS = 60_000

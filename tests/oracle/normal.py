@@ -9,8 +9,8 @@ from typing import Any
 
 import cramjam
 
+from kit.wire.batches import read_batches
 from oracle.sides import Side
-from support.batches import read_batches
 
 Normal = Callable[[Side, Any], Any]
 

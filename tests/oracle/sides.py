@@ -12,12 +12,12 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from support.batches import Rec, batch
-from support.brokers import Broker
-from support.messages import ZERO_ID, Answer, Fields
-from support.processes import until
-from support.raw import ConnectionClosed, RawConnection
-from support.topics import create_topic, write
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic, write
+from kit.wire.batches import Rec, batch
+from kit.wire.messages import ZERO_ID, Answer, Fields
+from kit.wire.raw import ConnectionClosed, RawConnection
 
 CLOSED: Answer = {"the broker": "closed the connection"}
 UNKNOWN_ID = uuid.uuid5(uuid.NAMESPACE_DNS, "no such topic")

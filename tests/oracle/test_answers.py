@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from kit.brokers.brokers import Broker
+from kit.others.kafka import RealKafka
+from kit.wire.messages import Answer
 from oracle import (
     cases_configs,
     cases_consumer_groups,
@@ -29,9 +32,6 @@ from oracle.cases import Case, Step
 from oracle.differences import allow
 from oracle.normal import normal
 from oracle.sides import Side, learn_topic_ids
-from support.brokers import Broker
-from support.kafka import RealKafka
-from support.messages import Answer
 
 CASES: tuple[Case, ...] = (
     *cases_topics.CASES,

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from kit.brokers.brokers import Broker
+from kit.others.kafka import RealKafka
+from kit.wire.messages import API_KEYS, decode, encode
 from oracle.cases import VERSIONS
 from oracle.sides import Side
-from support.brokers import Broker
-from support.kafka import RealKafka
-from support.messages import API_KEYS, decode, encode
 
 
 def _header(key: int, version: int, client: bytes | None = b"test", flexible: bool = False) -> bytes:

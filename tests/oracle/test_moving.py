@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import ottla.testing
+from kit.brokers.processes import until
+from kit.others.kafka import RealKafka
 from ottla import blocking
-from support.kafka import RealKafka
-from support.processes import until
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "move-from-kafka.md"
 TOPIC = "to-be-moved"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from kit.brokers.brokers import SETTINGS, Broker, broker_under_test
+from kit.brokers.processes import until
+from kit.others.kafka import RealKafka
 from oracle.sides import Side
 from oracle.transactions import adding_fields, given_id, started, state_of
-from support.brokers import SETTINGS, Broker, broker_under_test
-from support.kafka import RealKafka
-from support.processes import until
 
 NEWEST = 6
 QUESTIONS: tuple[dict[str, Any], ...] = (

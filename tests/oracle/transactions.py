@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.brokers.processes import until
+from kit.wire.batches import Rec, batch
 from oracle import groups
 from oracle.groups import LOADING
 from oracle.sides import Side
-from support.batches import Rec, batch
-from support.processes import until
 
 TRANSACTIONAL = 16
 TIMEOUT_MS = 60_000

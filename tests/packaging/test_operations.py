@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
+from kit.brokers.processes import free_port, until
 from ottla.base.settings.file import check_static, merge, parse_properties
 from ottla.cli.main import load
-from support.processes import free_port, until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SERVICE = (REPOSITORY / "ops" / "ottla.service").read_text()

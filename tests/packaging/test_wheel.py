@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import ottla
-from support.processes import free_port, free_ports
+from kit.brokers.processes import free_port, free_ports
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILT_FROM = ("pyproject.toml", "setup.py", "README.md", "LICENSE")

@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.wire.column_twins import TWINS, each_twin, needs_compiled, serving
 from ottla.client.fetched import visible_records
 from ottla.client.partitioner import partition_for_key
 from ottla.records.batch import read_records
@@ -19,7 +20,6 @@ from ottla.records.control import EndTransaction, build_control
 from ottla.records.header import HEADER, HEADER_SIZE, CorruptBatch, checksum, read_header
 from ottla.records.record import Record
 from ottla.records.visible import Aborted
-from support.column_twins import TWINS, each_twin, needs_compiled, serving
 
 Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 

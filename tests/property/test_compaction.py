@@ -6,10 +6,10 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.disks.compacting import append, compact, compactor, latest_values, manual_world, open_log, read_from
 from ottla.log.cleaning import Limits
 from ottla.log.settings import LogSettings
 from ottla.records.record import Record
-from support.compacting import append, compact, compactor, latest_values, manual_world, open_log, read_from
 
 KEYS = [b"a", b"b", b"c", b"d", b"e"]
 PAIR = st.tuples(st.sampled_from(KEYS), st.one_of(st.none(), st.binary(max_size=6)))

@@ -8,11 +8,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kit.disks.workbench import Workbench
 from ottla.base.errors import ErrorCode
 from ottla.log.index import AbortedTransaction
 from ottla.log.producers import EndMarker
 from ottla.log.settings import LogSettings
-from support.workbench import Workbench
 
 SMALL = LogSettings(segment_bytes=700, index_interval_bytes=150)
 PRODUCERS = (11, 12, 13)

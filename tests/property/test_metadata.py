@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kit.machines.clusters import Controlled, creation, new_topic, settled
 from ottla.base.errors import ErrorCode
 from ottla.controller.controller import Controller
 from ottla.metadata.delta import ClusterDelta
@@ -24,7 +25,6 @@ from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from support.clusters import Controlled, creation, new_topic, settled
 
 NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "c"])
 STEPS = st.lists(

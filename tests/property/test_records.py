@@ -11,6 +11,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.wire.record_twins import TWINS, each_twin, needs_compiled
 from ottla.records import _pure
 from ottla.records.batch import read_records
 from ottla.records.builder import build_batch
@@ -18,7 +19,6 @@ from ottla.records.check import Checked, Rejection, Rules, check
 from ottla.records.compression import Compression, decompress
 from ottla.records.header import HEADER, BatchHeader, CorruptBatch, checksum, iterate_headers, read_header
 from ottla.records.record import Record
-from support.record_twins import TWINS, each_twin, needs_compiled
 
 with warnings.catch_warnings():  # it loads its schemas by a function that Python 3.11 deprecates
     warnings.simplefilter("ignore", DeprecationWarning)

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 import pytest
 
+from kit.machines.clusters import CLUSTER, creation, new_topic
+from kit.worlds.zookeeper_nodes import Member, MemoryCluster, eventually
 from ottla.base.errors import ErrorCode
 from ottla.controller.controller import Controller
 from ottla.metadata.image import ClusterImage
@@ -24,8 +26,6 @@ from ottla.zookeeper import layout
 from ottla.zookeeper.node import OFFSETS_IN_EPOCH
 from ottla.zookeeper.ports import Connection
 from ottla.zookeeper.translation import Operation, Write, read_tree
-from support.clusters import CLUSTER, creation, new_topic
-from support.zookeeper_nodes import Member, MemoryCluster, eventually
 
 STEPS = 150
 T = TypeVar("T")

@@ -7,13 +7,13 @@ wrong order or version does not pass.
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kit.worlds.zookeeper_tree import MemoryTree
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
 from ottla.wire.stored import metadata as stored
 from ottla.zookeeper import layout
 from ottla.zookeeper.translation import Create, Remove, Write, Writer, portions, read_tree
-from support.zookeeper_tree import MemoryTree
 
 CLUSTER = "the-cluster-of-the-tree"
 NAMES = ["orders", "orders.late", "orders_late", "__consumer_offsets", "x"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.patience import allow
+from kit.brokers.patience import allow
 
 WORLD_SECONDS = 1000
 

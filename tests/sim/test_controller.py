@@ -12,6 +12,7 @@ import random
 
 import pytest
 
+from kit.machines.clusters import CLUSTER, creation, new_topic
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
 from ottla.metadata import brokers, configs, elections, in_sync, partitions, reassignments, topics
@@ -37,8 +38,7 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.stored.metadata import ConfigRecord, FeatureLevelRecord
-from support.clusters import CLUSTER, creation, new_topic
-from support.story_brokers import Key, Node, Proposal, Record, SeededRandom
+from sim.story_brokers import Key, Node, Proposal, Record, SeededRandom
 
 SEEDS = 700
 STEPS = 500

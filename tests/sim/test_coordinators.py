@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kit.worlds.broker_worlds import BrokerWorld, patiently, read_committed
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import BrokerError, ClientError
@@ -21,7 +22,6 @@ from ottla.records.check import LABORIOUS, Checked, Rejection, Rules, check
 from ottla.sim.client import Member, Producer, Session
 from ottla.transactions.state import State
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from support.broker_worlds import BrokerWorld, patiently, read_committed
 
 STATE = TopicPartition("__transaction_state", 0)
 OFFSETS = TopicPartition("__consumer_offsets", 0)

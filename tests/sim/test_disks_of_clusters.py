@@ -7,9 +7,9 @@ import errno
 
 import pytest
 
+from kit.worlds.cluster_stories import TOLD, ClusterStory
 from ottla.metadata.image import NO_LEADER
 from ottla.sim.cluster import SimNode
-from support.cluster_stories import TOLD, ClusterStory
 
 L, F, X = 2, 3, 4
 """The leader, the follower that the story is about, and the other one."""

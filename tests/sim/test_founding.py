@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.worlds.cluster_stories import TOLD, ClusterStory
 from ottla.metadata.image import ClusterImage
 from ottla.metadata.snapshot import facts_of
 from ottla.node.formatting import write_first_snapshot
@@ -9,7 +10,6 @@ from ottla.quorum.snapshots import SnapshotState
 from ottla.raft.log_view import LogPosition
 from ottla.raft.voters import VoterSet
 from ottla.sim.cluster import SimNode
-from support.cluster_stories import TOLD, ClusterStory
 
 BOTH = "broker,controller"
 METADATA = "/data/__cluster_metadata-0"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.member_world import MemberWorld
+from sim.member_world import MemberWorld
 
 SEEDS = range(12)
 PROTOCOLS = ("range", "roundrobin", "sticky", "cooperative-sticky", "range,cooperative-sticky", "modern")

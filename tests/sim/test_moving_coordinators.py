@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import pytest
 
+from kit.worlds.broker_worlds import BrokerWorld, patiently, read_committed
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.sim.client import Member, Producer, Session
-from support.broker_worlds import BrokerWorld, patiently, read_committed
 
 DATA = [TopicPartition("topic", index) for index in range(3)]
 ALL = [TopicPartition("__transaction_state", 0), TopicPartition("__transaction_state", 1)]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kit.worlds.broker_worlds import BrokerWorld, patiently
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import BrokerError
@@ -21,7 +22,6 @@ from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from support.broker_worlds import BrokerWorld, patiently
 
 DATA = TopicPartition("topic", 0)
 OFFSETS = [TopicPartition("__consumer_offsets", index) for index in range(2)]

@@ -1,6 +1,6 @@
 """A quorum whose network loses, delays, reorders and parts, and whose nodes crash and forget, drawn from a seed.
 
-What must hold at every step is in `support.quorums`; and when all is well again, a leader is found, and what it
+What must hold at every step is in `sim.quorums`; and when all is well again, a leader is found, and what it
 decides, with everything that was ever committed, reaches every node. `OTTLA_QUORUM_SEED=n` runs that seed alone.
 """
 
@@ -17,7 +17,7 @@ from ottla.raft.leader import LeaderRole
 from ottla.raft.log_view import Diverging
 from ottla.raft.messages import Vote
 from ottla.raft.roles import Role
-from support.quorums import QuorumWorld, SimNode
+from sim.quorums import QuorumWorld, SimNode
 
 SEEDS = 700
 BLOCK = 50

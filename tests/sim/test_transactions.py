@@ -14,13 +14,13 @@ from itertools import count
 
 import pytest
 
+from kit.machines.transactions import NEWER, OLDER, Coordinator
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.log.producers import EndMarker, ProducerTable, Refusal
 from ottla.records.header import TRANSACTIONAL, BatchHeader
 from ottla.transactions.decision import Decision, Limits, Outcome, Producer
 from ottla.transactions.state import State
-from support.transactions import NEWER, OLDER, Coordinator
 
 SEEDS = 400
 PARTITIONS = 4

@@ -1,8 +1,8 @@
 """A driver program of its own: streams from topic to topic that stop, or kill, where a test says.
 
-`python driver.py PLAN` runs the queries of a plan (`support.spark_programs.Plan`, as JSON) until each has read what was
-there when it began. The places to stop are built around the sink here, in the workers of this program; the sink knows
-nothing of them. A query tells that it has come to a place by a file QUERY.BATCH.PLACE in the plan's folder.
+`python driver.py PLAN` runs the queries of a plan (`kit.others.spark_programs.Plan`, as JSON) until each has read what
+was there when it began. The places to stop are built around the sink here, in the workers of this program; the sink
+knows nothing of them. A query tells that it has come to a place by a file QUERY.BATCH.PLACE in the plan's folder.
 
 Places, each with the batch in which it is met, once: `before-decision` (every row is written, nothing is decided),
 `after-decision` (no transaction is ended), `between-ends` (one is ended): there the query stands still, until the test

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from kit.brokers.brokers import Broker
+from kit.brokers.topics import create_topic, delete_before, fill, make_again
+from kit.wire.batches import Rec
 from ottla.spark.pipelines.workers import patiently
-from support.batches import Rec
-from support.brokers import Broker
-from support.topics import create_topic, delete_before, fill, make_again
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

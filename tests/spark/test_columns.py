@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
+from kit.brokers.brokers import Broker
+from kit.brokers.topics import create_topic, fill
+from kit.wire.batches import Rec
 from ottla.base.vocabulary import TopicPartition
 from ottla.spark.columns import Gathering, record_columns
 from ottla.spark.errors import BadOption
 from ottla.spark.source import OttlaDataSource
-from support.batches import Rec
-from support.brokers import Broker
-from support.topics import create_topic, fill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

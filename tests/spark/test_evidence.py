@@ -7,6 +7,9 @@ from collections.abc import Callable
 import pytest
 
 import ottla.blocking
+from kit.brokers.brokers import Broker
+from kit.brokers.topics import create_topic
+from kit.others.sink_runs import Run, assert_committed, lose, unanswered
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import BrokerError
 from ottla.client.settings import PRODUCER
@@ -14,9 +17,6 @@ from ottla.spark.evidence import is_committed
 from ottla.spark.journal import Journal
 from ottla.spark.session import session_for
 from ottla.spark.sink import Written
-from support.brokers import Broker
-from support.sink_runs import Run, assert_committed, lose, unanswered
-from support.topics import create_topic
 
 Begin = Callable[[str], Run]
 

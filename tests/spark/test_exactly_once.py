@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 
 import ottla.blocking
+from kit.brokers.brokers import Broker, broker_under_test
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic
+from kit.others.sink_runs import Run, assert_committed, committed_values
 from ottla.admin import FeatureChange
 from ottla.base.errors import ErrorCode
 from ottla.client.errors import BrokerError
 from ottla.spark import sink, transactions
 from ottla.spark.journal import Superseded
 from ottla.spark.sink import ExactStreamWriter, Task
-from support.brokers import Broker, broker_under_test
-from support.processes import until
-from support.sink_runs import Run, assert_committed, committed_values
-from support.topics import create_topic
 
 
 class Killed(BaseException):

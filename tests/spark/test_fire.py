@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 import ottla
-from support.cluster_processes import ClusterProcesses
-from support.committed import committed_values
-from support.processes import until
-from support.spark_programs import Plan, Query, driver
+from kit.brokers.cluster_processes import ClusterProcesses
+from kit.brokers.processes import until
+from kit.others.committed import committed_values
+from kit.others.spark_programs import Plan, Query, driver
 
 PARTITIONS = 2
 A_BATCH = 20

@@ -10,16 +10,16 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 import ottla.blocking
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic, delete_before, delete_topic, fill, grow, make_again
+from kit.wire.batches import Rec
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import BrokerError
 from ottla.spark.errors import DataLoss
 from ottla.spark.options import parse_source
 from ottla.spark.positions import plain
 from ottla.spark.stream_reader import StreamReader
-from support.batches import Rec
-from support.brokers import Broker
-from support.processes import until
-from support.topics import create_topic, delete_before, delete_topic, fill, grow, make_again
 
 Checkpoint = dict[str, Any]
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.brokers import Broker
-from support.pipelines import Sent, Shared, committed, make_topics, run_of, run_once, send, values
-from support.processes import until
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.others.pipelines import Sent, Shared, committed, make_topics, run_of, run_once, send, values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

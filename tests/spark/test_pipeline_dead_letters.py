@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kit.brokers.brokers import Broker
+from kit.others.pipelines import Sent, committed, headers_of, make_topics, run_once, send
 from ottla.spark.pipelines import dead_letters
 from ottla.spark.pipelines.dead_letters import Desk
-from support.brokers import Broker
-from support.pipelines import Sent, committed, headers_of, make_topics, run_once, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.brokers import Broker
-from support.pipelines import Sent, Shared, make_topics, send
+from kit.brokers.brokers import Broker
+from kit.others.pipelines import Sent, Shared, make_topics, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

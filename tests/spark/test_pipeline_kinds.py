@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import ottla.testing
-from support.pipelines import Sent, committed, headers_of, make_topics, run_once, send, values
+from kit.others.pipelines import Sent, committed, headers_of, make_topics, run_once, send, values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

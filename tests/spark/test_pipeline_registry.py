@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 import ottla.testing
+from kit.brokers.processes import until
+from kit.others.pipelines import Sent, make_topics, send
 from ottla import blocking
 from ottla.base.vocabulary import TopicPartition
 from ottla.runtime.world import RealClock
@@ -23,8 +25,6 @@ from ottla.spark.pipelines.registry import (
     missing_topics,
     read_notes,
 )
-from support.pipelines import Sent, make_topics, send
-from support.processes import until
 
 
 @pytest.fixture

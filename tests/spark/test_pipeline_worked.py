@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ottla.demo.shop as shop
-from support.brokers import Broker
-from support.pipelines import Sent, committed, headers_of, make_topics, run_once, send, values
+from kit.brokers.brokers import Broker
+from kit.others.pipelines import Sent, committed, headers_of, make_topics, run_once, send, values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 import ottla.blocking
+from kit.brokers.cluster_processes import ClusterProcesses
+from kit.brokers.processes import until
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.cluster import Cluster
 from ottla.spark.batch_reader import BatchReader, RangePartition
 from ottla.spark.options import parse_source
 from ottla.spark.stream_reader import StreamReader
 from ottla.wire.messages.fetch import FetchResponse
-from support.cluster_processes import ClusterProcesses
-from support.processes import until
 
 TOPIC = "numbers"
 RECORDS = 3000

@@ -11,6 +11,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic, delete_before, fill, grow
+from kit.wire.batches import Rec
+from kit.wire.scripted_broker import ScriptedBroker
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.spark.batch_reader import BatchReader, RangePartition
@@ -29,11 +34,6 @@ from ottla.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from support.batches import Rec
-from support.brokers import Broker
-from support.processes import until
-from support.scripted_broker import ScriptedBroker
-from support.topics import create_topic, delete_before, fill, grow
 
 
 def options(broker: Broker, topic: str, **given: str) -> SourceOptions:

@@ -15,6 +15,11 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import ottla.blocking
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic, fill, values_of
+from kit.others.sink_runs import Run, assert_committed, lose, unanswered, write
+from kit.wire.batches import Rec
 from ottla.admin import NewTopic
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import DeadlineExceeded
@@ -28,11 +33,6 @@ from ottla.spark.session import Session
 from ottla.spark.sink import BatchWriter, Task, TransactionLost
 from ottla.spark.sink_options import parse_sink
 from ottla.spark.transactions import Identity
-from support.batches import Rec
-from support.brokers import Broker
-from support.processes import until
-from support.sink_runs import Run, assert_committed, lose, unanswered, write
-from support.topics import create_topic, fill, values_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

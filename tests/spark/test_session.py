@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.brokers.brokers import Broker
+from kit.brokers.topics import create_topic, fill, records_of
+from kit.others.pipelines import committed
+from kit.wire.batches import Rec
 from ottla.spark.pipelines.workers import patiently
-from support.batches import Rec
-from support.brokers import Broker
-from support.pipelines import committed
-from support.topics import create_topic, fill, records_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

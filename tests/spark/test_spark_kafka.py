@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.batches import Rec
-from support.brokers import Broker
-from support.processes import until
-from support.spark_jars import add_connector
-from support.topics import create_topic, fill, records_of, values_of
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic, fill, records_of, values_of
+from kit.wire.batches import Rec
+from spark.spark_jars import add_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

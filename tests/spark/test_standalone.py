@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import ottla
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import until
+from kit.brokers.topics import create_topic
+from kit.others.committed import committed_values
+from kit.others.spark_programs import Plan, Program, Query, Standalone, driver
 from ottla.demo import shop
-from support.brokers import Broker
-from support.committed import committed_values
-from support.processes import until
-from support.spark_programs import Plan, Program, Query, Standalone, driver
-from support.topics import create_topic
 
 PIPELINE = Path(shop.__file__).parent / "pipelines" / "customers.py"
 VISIBLE_SECONDS = 60.0

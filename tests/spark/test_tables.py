@@ -12,6 +12,10 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan
 from pyspark.sql.types import BinaryType, LongType, StructType
 
+from kit.brokers.brokers import Broker
+from kit.brokers.processes import OttlaProcess
+from kit.brokers.topics import create_topic, fill
+from kit.wire.batches import Rec
 from ottla.base.vocabulary import TopicPartition
 from ottla.spark import tables
 from ottla.spark.batch_reader import BatchReader, FilteringReader, RangePartition
@@ -19,10 +23,6 @@ from ottla.spark.errors import BadOption
 from ottla.spark.formats.rows import shape_of
 from ottla.spark.options import parse_source
 from ottla.spark.pipelines.workers import patiently
-from support.batches import Rec
-from support.brokers import Broker
-from support.processes import OttlaProcess
-from support.topics import create_topic, fill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 import pyarrow as pa
 import pytest
 
+from kit.brokers.brokers import Broker
+from kit.brokers.topics import values_of
 from ottla.client.errors import BrokerError
 from ottla.spark import writing
 from ottla.spark.sink import BatchWriter
 from ottla.spark.sink_options import parse_sink
-from support.brokers import Broker
-from support.topics import values_of
 
 
 def write(broker: Broker, topic: str, *values: str) -> None:

@@ -20,9 +20,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import ottla.testing
+from kit.brokers.polling import wait_until
 from ottla.base.settings.kinds import InvalidSetting
 from ottla.client.errors import BrokerError
-from support.polling import wait_until
 
 QUIET = {"log_level": 0}
 SECONDS = 60.0

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 
 import ottla.testing
+from kit.brokers.polling import wait_until
 from ottla.testing.life import CountedThreads
-from support.polling import wait_until
 
 
 class Sender:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.history import History
+from kit.brokers.history import History
 
 
 def good_history() -> History:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
+from kit.machines.transcripts import Printer, Stage, check_transcript
 from ottla.wire.messages.vote import VoteRequest
-from support.transcripts import Printer, Stage, check_transcript
 
 STORY = """\
 # A counter counts.

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
+from kit.worlds.idle_brokers import idle_broker
+from kit.worlds.unasked import UnaskedController
 from ottla.metadata.image import ClusterImage
-from support.idle_brokers import idle_broker
-from support.unasked import UnaskedController
 
 
 class Connection:

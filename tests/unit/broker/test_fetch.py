@@ -8,6 +8,8 @@ from typing import Any, NoReturn, cast
 
 import pytest
 
+from kit.worlds.lone_partitions import lone_partition
+from kit.worlds.loop_time import LoopTime
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import File
 from ottla.base.vocabulary import TopicId, TopicPartition
@@ -28,8 +30,6 @@ from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
 from ottla.wire.codec import decode, encode
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from support.lone_partitions import lone_partition
-from support.loop_time import LoopTime
 
 VERSION = 11
 TOPIC_ID = bytes(range(16))

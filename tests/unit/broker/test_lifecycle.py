@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from kit.worlds.idle_brokers import idle_broker
+from kit.worlds.unasked import UnaskedController
 from ottla.base.errors import ErrorCode
 from ottla.broker import lifecycle as lifecycle_module
 from ottla.broker.lifecycle import CannotRegister, Presence
@@ -15,8 +17,6 @@ from ottla.metadata.image import ClusterImage
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from ottla.wire.stored.metadata import BrokerRegistrationChangeRecord, FeatureLevelRecord, RegisterBrokerRecord
-from support.idle_brokers import idle_broker
-from support.unasked import UnaskedController
 
 PRESENCE = Presence(b"i" * 16, {"PLAINTEXT": ("h", 9092)}, "rack-1", (b"d" * 16,), 41)
 CAUGHT_UP_AT = 42

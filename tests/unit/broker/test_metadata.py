@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from kit.worlds.broker_worlds import LISTENER, BrokerWorld
 from ottla.base.vocabulary import TopicPartition
 from ottla.broker.handlers import metadata
 from ottla.metadata.brokers import FENCE
 from ottla.net.dispatch import Context
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.stored.metadata import BrokerRegistrationChangeRecord
-from support.broker_worlds import LISTENER, BrokerWorld
 
 CONTEXT = Context(12, None, LISTENER, "test")
 SECONDS = 5.0

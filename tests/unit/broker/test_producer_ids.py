@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from kit.machines.clusters import Controlled, cluster
 from ottla.base.errors import ErrorCode
 from ottla.broker.producer_ids import ProducerIds
 from ottla.wire.links import LinkDown
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from support.clusters import Controlled, cluster
 
 
 async def test_ids_are_given_out_once_across_blocks_and_waiters(tmp_path: Path) -> None:

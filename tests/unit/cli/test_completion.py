@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from support.command_line import Ottla
-from support.processes import free_port
+from kit.brokers.command_line import Ottla
+from kit.brokers.processes import free_port
 
 
 def offered(line: str, environment: dict[str, str] | None = None) -> list[str]:

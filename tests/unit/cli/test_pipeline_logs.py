@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kit.brokers.command_line import Ottla
 from ottla.cli.pipeline_views import whole_lines
-from support.command_line import Ottla
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from kit.brokers.command_line import Ottla
 from ottla.cli.profile_text import with_default, with_settings, without_profile
 from ottla.cli.profiles import parse_profiles
-from support.command_line import Ottla
 
 FILE = """\
 # clusters of mine

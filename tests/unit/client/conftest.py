@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.loop_time import LoopTime
+from kit.worlds.loop_time import LoopTime
 
 
 @pytest.fixture

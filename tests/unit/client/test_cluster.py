@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kit.wire.scripted_broker import ScriptedBroker
+from kit.worlds.loop_time import LoopTime
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.address import Address
@@ -16,8 +18,6 @@ from ottla.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from support.loop_time import LoopTime
-from support.scripted_broker import ScriptedBroker
 
 LATER = 60.0
 

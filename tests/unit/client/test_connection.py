@@ -6,6 +6,8 @@ import struct
 
 import pytest
 
+from kit.wire.scripted_broker import SILENCE, ScriptedBroker
+from kit.worlds.loop_time import LoopTime
 from ottla.client import links
 from ottla.client.address import Address
 from ottla.client.connection import Connection, open_connection
@@ -20,8 +22,6 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
-from support.loop_time import LoopTime
-from support.scripted_broker import SILENCE, ScriptedBroker
 
 SOON = 0.15
 LATER = 60.0

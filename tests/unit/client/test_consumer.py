@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 
+from kit.wire.scripted_broker import SILENCE, ScriptedBroker, request_class
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.address import Address
@@ -38,7 +39,6 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from support.scripted_broker import SILENCE, ScriptedBroker, request_class
 
 SECONDS = 60.0
 TOPIC_ID = bytes(range(16))

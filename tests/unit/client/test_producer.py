@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from kit.wire.producing import TOPIC_ID, Act, Fault, LogBroker, producing
+from kit.wire.scripted_broker import ScriptedBroker
+from kit.worlds.loop_time import LoopTime
 from ottla.base.errors import ErrorCode
 from ottla.client.errors import (
     BadRecord,
@@ -36,9 +39,6 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from support.loop_time import LoopTime
-from support.producing import TOPIC_ID, Act, Fault, LogBroker, producing
-from support.scripted_broker import ScriptedBroker
 
 NUMBERS = [b"%d" % number for number in range(1000)]
 

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from kit.wire.producing import TOPIC_ID, Act, Fault, LogBroker
+from kit.wire.scripted_broker import ScriptedBroker, request_class
+from kit.worlds.loop_time import LoopTime
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import (
@@ -51,9 +54,6 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ottla.wire.schema import Root
-from support.loop_time import LoopTime
-from support.producing import TOPIC_ID, Act, Fault, LogBroker
-from support.scripted_broker import ScriptedBroker, request_class
 
 FIRST, SECOND = 1, 2
 """The protocols."""

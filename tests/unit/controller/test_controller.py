@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.machines.clusters import Controlled, creation, new_topic, registration, settled
 from ottla.base.errors import ErrorCode
 from ottla.controller.controller import Controller
 from ottla.metadata.delta import ClusterDelta
@@ -32,7 +33,6 @@ from ottla.wire.stored.metadata import (
     EndTransactionRecord,
     TopicRecord,
 )
-from support.clusters import Controlled, creation, new_topic, registration, settled
 
 
 @pytest.fixture

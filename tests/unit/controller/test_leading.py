@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kit.machines.clusters import applied, cluster, creation, new_topic, registration
 from ottla.base.errors import ErrorCode
 from ottla.log.files import StorageFailure
 from ottla.metadata.image import NO_LEADER, ResourceType
@@ -22,8 +23,7 @@ from ottla.wire.messages.list_partition_reassignments import ListPartitionReassi
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.messages.update_features import UpdateFeaturesRequest
 from ottla.wire.stored.metadata import AbortTransactionRecord, NoOpRecord
-from support.clusters import applied, cluster, creation, new_topic, registration
-from support.offices import Office, voters
+from unit.controller.offices import Office, voters
 
 SESSION = 9.0
 

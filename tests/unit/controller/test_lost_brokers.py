@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 
+from kit.disks.compacting import ManualClock
+from kit.machines.clusters import applied, cluster
 from ottla.controller.lost_brokers import FIRST_DOUBT_SECONDS, LOOKS_AT_ONCE, LostBrokers
 from ottla.metadata.image import ClusterImage
 from ottla.net.connection import Connection
 from ottla.wire.links import LinkDown
 from ottla.wire.stored.metadata import FenceBrokerRecord, UnfenceBrokerRecord
-from support.clusters import applied, cluster
-from support.compacting import ManualClock
 
 OUTSIDE, BETWEEN = ("outside", 1), ("between", 2)
 

@@ -5,6 +5,8 @@ import struct
 from concurrent.futures import Executor
 from typing import Any, cast
 
+from kit.machines.clusters import cluster
+from kit.wire.connections import Client, frame
 from ottla.controller.server import ControllerServer, ServerPlace
 from ottla.metadata.image import ClusterImage
 from ottla.net.connections import ConnectionLimits
@@ -13,8 +15,6 @@ from ottla.runtime.world import RealClock
 from ottla.wire.codec import encode
 from ottla.wire.links import LinkDown
 from ottla.wire.messages.fetch import FetchRequest, ReplicaState
-from support.clusters import cluster
-from support.connections import Client, frame
 
 FETCH, VERSION = 1, 17
 

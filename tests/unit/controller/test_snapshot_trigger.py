@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from kit.machines.clusters import CLUSTER
 from ottla.base.settings.values import BrokerValues
 from ottla.controller.image_loader import ImageLoader
 from ottla.controller.snapshot_trigger import SnapshotTrigger
@@ -12,7 +13,6 @@ from ottla.metadata.facts import Fact
 from ottla.quorum.ports import Stored, UnreadableMetadata
 from ottla.sim.loop import Scheduler, SimLoop
 from ottla.wire.stored.metadata import FeatureLevelRecord, RemoveTopicRecord
-from support.clusters import CLUSTER
 
 
 class Desk:

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from kit.machines.clusters import cluster, with_topics
+from kit.worlds.idle_brokers import idle_broker
+from kit.worlds.unasked import UnaskedController
 from ottla.base.errors import ErrorCode
 from ottla.broker.broker import Broker
 from ottla.coordinator.groups.group_coordinator import OFFSETS_TOPIC
@@ -19,9 +22,6 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from support.clusters import cluster, with_topics
-from support.idle_brokers import idle_broker
-from support.unasked import UnaskedController
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from kit.disks.workbench import Workbench
+from kit.worlds.lone_partitions import lone_partition
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.coordinator.transactions.marker_queue import RETRY_SECONDS, SLICE_SECONDS, MarkerQueue, PendingMarkers
 from ottla.log.producers import EndMarker
 from ottla.log.settings import LogSettings
 from ottla.replicas.partitions import Partition
-from support.lone_partitions import lone_partition
-from support.workbench import Workbench
 
 HERE = 1
 Told = Callable[[Mapping[TopicPartition, ErrorCode]], None]

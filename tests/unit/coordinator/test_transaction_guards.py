@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from kit.worlds.lone_partitions import lone_partition
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.coordinator.transactions.guards import Guards
 from ottla.replicas.partitions import Partition
-from support.lone_partitions import lone_partition
 
 
 def partition(index: int = 0) -> Partition:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kit.machines.consumer_groups import ModernCoordinator, assigned, quick, topic_id
+from kit.machines.groups import GROUP
 from ottla.base.errors import ErrorCode
 from ottla.groups.facts import OffsetFact
 from ottla.groups.modern import GroupState
@@ -13,8 +15,6 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from support.coordinator import GROUP
-from support.modern_coordinator import ModernCoordinator, assigned, quick, topic_id
 
 
 def commit(coordinator: ModernCoordinator, member_id: str, epoch: int, *partitions: int, version: int = 9) -> ErrorCode:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from kit.machines.consumer_groups import ModernCoordinator, assigned, quick
+from kit.machines.groups import GROUP
 from ottla.base.errors import ErrorCode
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.embedded import BadFormat, read_assignment, read_subscription, version_of, write_assignment
 from ottla.groups.modern import ConsumerGroup
-from support.coordinator import GROUP
-from support.modern_coordinator import ModernCoordinator, assigned, quick
 
 
 def subscription(*topics: str, owned: dict[str, list[int]] | None = None) -> bytes:

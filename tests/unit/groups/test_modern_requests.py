@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from kit.machines.consumer_groups import ModernCoordinator
 from ottla.base.errors import ErrorCode
 from ottla.groups.decision import Caller
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from support.modern_coordinator import ModernCoordinator
 
 JOIN: dict[str, Any] = {
     "group_id": "group",

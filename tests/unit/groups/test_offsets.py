@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kit.machines.groups import GROUP, Coordinator
 from ottla.base.errors import ErrorCode
 from ottla.groups.decision import Limits
 from ottla.wire.messages.offset_delete import (
@@ -12,7 +13,6 @@ from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestTopics
-from support.coordinator import GROUP, Coordinator
 
 HOUR_MS = 3_600_000
 WEEK_MS = 7 * 24 * HOUR_MS

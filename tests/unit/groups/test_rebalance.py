@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from kit.machines.groups import GROUP, Coordinator
 from ottla.base.errors import ErrorCode
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.decision import Limits
 from ottla.groups.facts import GroupFact
 from ottla.groups.rebalance import NEW_MEMBER_MS
 from ottla.groups.records import read
-from support.coordinator import GROUP, Coordinator
 
 
 def test_the_first_member_waits_for_others_that_come_during_the_initial_delay() -> None:

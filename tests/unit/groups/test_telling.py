@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from kit.machines.groups import GROUP, Coordinator
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.decision import Aftermath, Decision
 from ottla.groups.modern import ConsumerGroup
 from ottla.groups.modern_facts import EpochFact, Subscription, SubscriptionFact
 from ottla.groups.telling import generation_of, group_of, new_generation
-from support.coordinator import GROUP, Coordinator
 
 
 class Told(Coordinator):

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from kit.machines.consumer_groups import Assigned, ModernCoordinator, quick
+from kit.machines.groups import GROUP, Place
+from kit.machines.transcripts import Printer, Stage, check_transcript, transcript_name, transcripts_beside
 from ottla.base.errors import ErrorCode
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.decision import Decision, Limits
@@ -20,9 +23,6 @@ from ottla.groups.facts import StoredMember
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse, TopicPartitions
 from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
-from support.coordinator import GROUP, Place
-from support.modern_coordinator import Assigned, ModernCoordinator, quick
-from support.transcripts import Printer, Stage, check_transcript, transcript_name, transcripts_beside
 
 HIDDEN = [
     *["group_id", "client_id", "client_host", "protocol_type", "topic_id", "leader_epoch", "committed_metadata"],

@@ -7,13 +7,13 @@ from threading import Thread
 
 import pytest
 
+from kit.disks.workbench import Workbench
 from ottla.base.ports import File
 from ottla.log.cached_reads import CachedReads, ColdLookUp, NotCached, Reader
 from ottla.log.producers import EndMarker
 from ottla.log.segment import FileRange
 from ottla.log.settings import LogSettings
 from ottla.runtime.disk import RealDisk
-from support.workbench import Workbench
 
 SMALL = LogSettings(segment_bytes=60_000, index_interval_bytes=100)
 

@@ -5,14 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.cleaning import CleaningStopped, Limits, MapTooSmall
-from ottla.log.compaction import group_segments, measure
-from ottla.log.files import StorageFailure
-from ottla.log.producers import EndMarker
-from ottla.log.recovery import load_log
-from ottla.records.header import CorruptBatch
-from ottla.runtime.disk import RealDisk, RealFile
-from support.compacting import (
+from kit.disks.compacting import (
     COMPACTED,
     NAME,
     append,
@@ -27,7 +20,14 @@ from support.compacting import (
     read_from,
     replicated,
 )
-from support.faulty_disk import FaultyDisk
+from kit.disks.faulty_disk import FaultyDisk
+from ottla.log.cleaning import CleaningStopped, Limits, MapTooSmall
+from ottla.log.compaction import group_segments, measure
+from ottla.log.files import StorageFailure
+from ottla.log.producers import EndMarker
+from ottla.log.recovery import load_log
+from ottla.records.header import CorruptBatch
+from ottla.runtime.disk import RealDisk, RealFile
 
 
 @pytest.mark.parametrize("compression", range(5))

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from kit.disks.compacting import append, manual_world
 from ottla.base.vocabulary import TopicId, TopicPartition
 from ottla.log.checkpoints import Checkpoint
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore
-from support.compacting import append, manual_world
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = TopicId(bytes(range(16)))

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kit.disks.compacting import compact, compactor, contents, history, manual_world, open_log, replicated
+from kit.disks.faulty_disk import FaultyDisk
 from ottla.log.files import StorageFailure
 from ottla.runtime.disk import RealDisk
-from support.compacting import compact, compactor, contents, history, manual_world, open_log, replicated
-from support.faulty_disk import FaultyDisk
 
 
 def test_a_disk_that_fills_up_under_compaction_leaves_the_log_and_no_files(tmp_path: Path) -> None:

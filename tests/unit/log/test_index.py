@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
+from kit.disks.faulty_disk import FaultyDisk
 from ottla.log.files import StorageFailure
 from ottla.log.index import TAIL_ENTRIES, AbortedTransaction, CorruptIndex, OffsetIndex, TimeIndex, TransactionIndex
 from ottla.runtime.disk import RealDisk
-from support.faulty_disk import FaultyDisk
 
 
 @pytest.fixture

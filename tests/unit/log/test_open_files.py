@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from kit.disks.faulty_disk import FaultyDisk
+from kit.disks.workbench import Workbench, batch
 from ottla.log.files import StorageFailure
 from ottla.log.open_files import LOOKS, OpenFiles
 from ottla.log.segment import FileRange, Segment
 from ottla.log.settings import LogSettings
 from ottla.runtime.disk import RealDisk
-from support.faulty_disk import FaultyDisk
-from support.workbench import Workbench, batch
 
 SMALL = LogSettings(segment_bytes=400)
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kit.disks.faulty_disk import FaultyFile
+from kit.disks.workbench import Workbench, batch
 from ottla.base.errors import ErrorCode
 from ottla.log.files import StorageFailure
 from ottla.log.index import AbortedTransaction
@@ -12,8 +14,6 @@ from ottla.log.producers import EndMarker
 from ottla.log.segment import FileRange
 from ottla.log.settings import LogSettings
 from ottla.records.header import iterate_headers
-from support.faulty_disk import FaultyFile
-from support.workbench import Workbench, batch
 
 SMALL = LogSettings(segment_bytes=1000, index_interval_bytes=200)
 

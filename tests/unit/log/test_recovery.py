@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from kit.disks.compacting import CountingRandom, ManualClock
+from kit.disks.faulty_disk import PowerCut, lose_nothing
+from kit.disks.workbench import NAME, Workbench, batch
+from kit.wire.batches import old_message_set
 from ottla.base.errors import ErrorCode
 from ottla.log.files import CLEANED_SUFFIX, StorageFailure, World
 from ottla.log.producers import EndMarker
@@ -15,10 +19,6 @@ from ottla.log.scanning import UnknownFormat
 from ottla.log.segment import Segment
 from ottla.log.settings import LogSettings
 from ottla.runtime.disk import RealDisk
-from support.batches import old_message_set
-from support.compacting import CountingRandom, ManualClock
-from support.faulty_disk import PowerCut, lose_nothing
-from support.workbench import NAME, Workbench, batch
 
 SMALL = LogSettings(segment_bytes=1000, index_interval_bytes=200)
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from kit.disks.faulty_disk import FaultyDisk
+from kit.disks.workbench import batch
 from ottla.log.files import DELETED_SUFFIX, StorageFailure
 from ottla.log.open_files import OpenFiles
 from ottla.log.segment import Segment
 from ottla.log.settings import LogSettings
 from ottla.records.header import CorruptBatch, read_header
 from ottla.runtime.disk import RealDisk
-from support.faulty_disk import FaultyDisk
-from support.workbench import batch
 
 BASE = 1000
 SETTINGS = LogSettings(index_interval_bytes=200)

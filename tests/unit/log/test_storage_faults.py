@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kit.disks.compacting import manual_world
+from kit.disks.faulty_disk import FaultyDisk
+from kit.disks.workbench import Workbench
 from ottla.base.errors import ErrorCode
 from ottla.log.files import NotDurable, StorageFailure
 from ottla.log.index import AbortedTransaction
@@ -13,9 +16,6 @@ from ottla.log.producers import EndMarker
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore, NoUsableDirectory
 from ottla.runtime.disk import RealDisk
-from support.compacting import manual_world
-from support.faulty_disk import FaultyDisk
-from support.workbench import Workbench
 
 SMALL = LogSettings(segment_bytes=1000, index_interval_bytes=200)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.disks.compacting import append, manual_world, read_from
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicId, TopicPartition
 from ottla.log.checkpoints import Checkpoint
 from ottla.log.data_directory import DirectoryInUse, aside_name, parse_name
@@ -19,7 +20,6 @@ from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore, NewLog, NoUsableDirectory
 from ottla.runtime.disk import RealDisk, RealFile
 from ottla.runtime.world import RealRandom
-from support.compacting import append, manual_world, read_from
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = TopicId(bytes(range(16)))

@@ -2,6 +2,8 @@
 
 import pytest
 
+from kit.machines.clusters import applied, cluster, directory_id, registration
+from kit.machines.partition_states import after, place, with_partition
 from ottla.base.errors import ErrorCode
 from ottla.metadata import brokers
 from ottla.metadata.brokers import Holder, Standing
@@ -13,8 +15,6 @@ from ottla.wire.messages.controller_registration import Feature as ControllerFea
 from ottla.wire.messages.controller_registration import Listener as ControllerListener
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.stored.metadata import BrokerRegistrationChangeRecord, FeatureLevelRecord
-from support.clusters import applied, cluster, directory_id, registration
-from support.partition_states import after, place, with_partition
 
 ALONE = Standing(None, 1 << 60)
 ELSEWHERE = [Listener("PLAINTEXT", "other.test", 9092, 0)]

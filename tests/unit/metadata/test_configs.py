@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from kit.machines.clusters import applied, with_topics
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.changes import Operation
 from ottla.base.settings.values import BrokerValues
@@ -15,7 +16,6 @@ from ottla.metadata.partition_change import ELIGIBLE_LEADERS
 from ottla.wire.messages import alter_configs as full
 from ottla.wire.messages import incremental_alter_configs as incremental
 from ottla.wire.stored.metadata import ConfigRecord, FeatureLevelRecord
-from support.clusters import applied, with_topics
 
 TOPIC = (ResourceType.TOPIC, "orders")
 BROKER = (ResourceType.BROKER, "1")

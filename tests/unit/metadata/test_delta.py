@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.machines.clusters import applied, cluster, topic_facts, with_topics
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import BadFact, Fact
 from ottla.metadata.image import ClusterImage, ResourceType
@@ -17,7 +18,6 @@ from ottla.wire.stored.metadata import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from support.clusters import applied, cluster, topic_facts, with_topics
 
 
 def changed(image: ClusterImage, *facts: Fact) -> tuple[ClusterDelta, ClusterImage]:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from kit.machines.clusters import directory_id
+from kit.machines.partition_states import TOPIC_ID, after, place, with_partition
 from ottla.base.errors import ErrorCode
 from ottla.metadata import directories
 from ottla.metadata.image import NO_LEADER, ClusterImage, PartitionImage
@@ -11,8 +13,6 @@ from ottla.wire.messages.assign_replicas_to_dirs import (
     PartitionData,
     TopicData,
 )
-from support.clusters import directory_id
-from support.partition_states import TOPIC_ID, after, place, with_partition
 
 
 def assign(

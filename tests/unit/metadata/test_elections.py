@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from kit.machines.partition_states import TOPIC, after, place, with_partition
 from ottla.base.errors import ErrorCode
 from ottla.metadata import elections
 from ottla.metadata.image import NO_LEADER, ClusterImage
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from support.partition_states import TOPIC, after, place, with_partition
 
 PREFERRED, UNCLEAN = 0, 1
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.machines.clusters import applied, cluster, topic_facts
 from ottla.base.settings.values import BrokerValues
 from ottla.metadata import brokers, configs, eligible, features, in_sync, partitions
 from ottla.metadata.decision import Place
@@ -22,7 +23,6 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.wire.stored.metadata import BrokerRegistrationChangeRecord, ConfigRecord, FeatureLevelRecord
-from support.clusters import applied, cluster, topic_facts
 
 TOPIC = "orders"
 REPLICAS = (1, 2, 3)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from kit.machines.clusters import topic_facts
 from ottla.metadata.facts import KINDS, BadFact, decode_fact, decode_facts, encode_fact, encode_facts
 from ottla.wire.stored.metadata import ConfigRecord, NoOpRecord, PartitionRecord, RegisterBrokerRecord, TopicRecord
-from support.clusters import topic_facts
 
 
 def test_a_fact_is_framed_as_in_kafkas_metadata_log() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.machines.clusters import applied, cluster
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
 from ottla.metadata import features, producer_ids
@@ -9,7 +10,6 @@ from ottla.metadata.decision import Place
 from ottla.metadata.image import ClusterImage
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
-from support.clusters import applied, cluster
 
 
 def agreed() -> ClusterImage:

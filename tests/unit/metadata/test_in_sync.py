@@ -2,6 +2,8 @@
 
 import pytest
 
+from kit.machines.clusters import applied, directory_id
+from kit.machines.partition_states import TOPIC, TOPIC_ID, place, with_partition
 from ottla.base.errors import ErrorCode
 from ottla.metadata import in_sync
 from ottla.metadata.image import ClusterImage, PartitionImage
@@ -12,8 +14,6 @@ from ottla.wire.messages.alter_partition import (
     ResponsePartitionData,
     TopicData,
 )
-from support.clusters import applied, directory_id
-from support.partition_states import TOPIC, TOPIC_ID, place, with_partition
 
 
 def proposal(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from kit.machines.clusters import applied, cluster, topic_facts
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.features import bootstrap
@@ -17,7 +18,6 @@ from ottla.wire.stored.metadata import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from support.clusters import applied, cluster, topic_facts
 
 NO_CHANGE = -2
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from kit.machines.clusters import directory_id
+from kit.machines.partition_states import after, place, with_partition
 from ottla.metadata import partitions
 from ottla.metadata.image import NO_LEADER
 from ottla.metadata.placement import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
-from support.clusters import directory_id
-from support.partition_states import after, place, with_partition
 
 TWO = {"min.insync.replicas": "2"}
 UNCLEAN = {"unclean.leader.election.enable": "true"}

@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
+from kit.disks.compacting import CountingRandom
+from kit.machines.clusters import cluster
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
 from ottla.metadata.decision import Refusal
 from ottla.metadata.image import ClusterImage
 from ottla.metadata.placement import check_assignment, place
-from support.clusters import cluster
-from support.compacting import CountingRandom
 
 
 class Late(CountingRandom):

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kit.machines.partition_states import TOPIC, after, place, with_partition
 from ottla.base.errors import ErrorCode
 from ottla.metadata import reassignments
 from ottla.metadata.image import ClusterImage, PartitionImage
@@ -17,7 +18,6 @@ from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from support.partition_states import TOPIC, after, place, with_partition
 
 
 def reassign(

@@ -1,5 +1,7 @@
 """An image written as facts and read again is the same image; what lies between two images can be told."""
 
+from kit.machines.clusters import applied, cluster, topic_facts
+from kit.machines.partition_states import TOPIC_ID, partition_facts, with_partition
 from ottla.metadata.delta import ClusterDelta, difference
 from ottla.metadata.facts import decode_facts, encode_facts
 from ottla.metadata.image import ClusterImage
@@ -14,8 +16,6 @@ from ottla.wire.stored.metadata import (
     RegisterControllerRecord,
     RemoveTopicRecord,
 )
-from support.clusters import applied, cluster, topic_facts
-from support.partition_states import TOPIC_ID, partition_facts, with_partition
 
 
 def everything() -> ClusterImage:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from kit.disks.compacting import CountingRandom
+from kit.machines.clusters import DIRECTORY_ID, applied, cluster, creation, new_topic, topic_facts, with_topics
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
@@ -19,8 +21,6 @@ from ottla.wire.messages.create_partitions import (
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ottla.wire.stored.metadata import ConfigRecord, PartitionRecord, TopicRecord
-from support.clusters import DIRECTORY_ID, applied, cluster, creation, new_topic, topic_facts, with_topics
-from support.compacting import CountingRandom
 
 VALUES = BrokerValues({"num.partitions": "4"})
 NO_ID = bytes(16)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.wire.connections import Client, Recorder, frame
 from ottla.log.segment import FileRange
 from ottla.net import connection as connection_module
 from ottla.net.connection import LEAST_PIECE, PIECE, Connection, Deferred
@@ -19,7 +20,6 @@ from ottla.net.gather import PageCache
 from ottla.net.intake import SHARED_SIZE
 from ottla.net.turns import TURN_SECONDS, Turns
 from ottla.runtime.disk import RealDisk, RealFile
-from support.connections import Client, Recorder, frame
 
 
 @pytest.fixture

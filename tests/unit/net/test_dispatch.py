@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kit.wire.connections import Client, frame
 from ottla.broker.apis import SERVED
 from ottla.net import dispatch
 from ottla.net.dispatch import LONG_REQUEST, Context, Dispatcher, Limits
@@ -15,7 +16,6 @@ from ottla.wire.codec import PART_BYTES, decode, encode
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.describe_configs import DescribeConfigsResponse as Response
 from ottla.wire.messages.describe_configs import DescribeConfigsResult as Result
-from support.connections import Client, frame
 
 DESCRIBE_CONFIGS = 32
 VERSION = 3

@@ -9,13 +9,13 @@ from threading import Event, current_thread, main_thread
 
 import pytest
 
+from kit.wire.connections import Client, Recorder, frame
 from ottla.base.ports import File
 from ottla.log.segment import FileRange
 from ottla.net import gather
 from ottla.net.connection import Connection
 from ottla.net.gather import PageCache
 from ottla.runtime.disk import RealDisk
-from support.connections import Client, Recorder, frame
 
 CONTENT = bytes(range(251)) * 20_000
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kit.wire.connections import Client, frame
 from ottla.net.connection import Connection, Deferred
 from ottla.net.request_times import BOUNDS, LINES, LINES_SECONDS, RequestMeter
-from support.connections import Client, frame
 
 SLOW = 1.0
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from kit.worlds.loop_time import LoopTime
 from ottla.node import http
 from ottla.node.http import MOST_CONNECTIONS, MOST_REQUEST_BYTES, HttpServer, Reply
-from support.loop_time import LoopTime
 
 DEADLINE = 60.0
 

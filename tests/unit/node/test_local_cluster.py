@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from kit.brokers.processes import CONTROLLERS_ABOVE, free_port, free_ports
 from ottla.base.settings.file import check_static, parse_properties
 from ottla.log.properties import read_directory_properties
 from ottla.node.local_cluster import Coordinators, LocalNode, coordination_of, prepare, settings_text, voter_count
 from ottla.node.options import StartFailure
 from ottla.runtime.disk import RealDisk
-from support.processes import CONTROLLERS_ABOVE, free_port, free_ports
 
 
 @pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (6, 5), (9, 5)])

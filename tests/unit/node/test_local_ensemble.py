@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from kit.brokers.processes import free_port
 from ottla.node import local_ensemble
 from ottla.node.local_ensemble import MAIN, connect_string, launch_command, prepare_ensemble
 from ottla.node.options import StartFailure
-from support.processes import free_port
 
 
 def program(path: Path) -> None:

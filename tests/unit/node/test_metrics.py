@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kit.worlds.lone_partitions import lone_partition
 from ottla.base.vocabulary import TopicPartition
 from ottla.net.request_times import BOUNDS, RequestMeter
 from ottla.node.metrics import families
@@ -18,7 +19,6 @@ from ottla.node.metrics.broker_pages import MessagesOut, write_requests
 from ottla.node.metrics.exposition import Page, labels_of
 from ottla.node.metrics.families import GROUPED, Family
 from ottla.replicas.traffic import Traffic
-from support.lone_partitions import lone_partition
 
 ROOT = Path(__file__).resolve().parents[3]
 DASHBOARD = ROOT / "ops" / "grafana" / "ottla.json"

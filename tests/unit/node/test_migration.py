@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kit.machines.clusters import applied, creation, new_topic, registration
+from kit.machines.partition_states import place
+from kit.worlds.zookeeper_nodes import MemoryCluster
+from kit.worlds.zookeeper_tree import MemorySession, MemoryTree
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
 from ottla.log.files import World
@@ -22,10 +26,6 @@ from ottla.records.control import Voters
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from support.clusters import applied, creation, new_topic, registration
-from support.partition_states import place
-from support.zookeeper_nodes import MemoryCluster
-from support.zookeeper_tree import MemorySession, MemoryTree
 
 WORLD = World(RealDisk(), RealClock(), RealRandom())
 CLUSTER = identity_text(b"c" * 16)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.worlds.quorum_nodes import topic
 from ottla.log.files import World
 from ottla.metadata.facts import Fact
 from ottla.quorum.log import QuorumLog, read_entries
@@ -22,7 +23,6 @@ from ottla.wire.stored.metadata import (
     EndTransactionRecord,
     TopicRecord,
 )
-from support.quorum_nodes import topic
 
 WORLD = World(RealDisk(), RealClock(), RealRandom())
 ONE = VoterSet((Voter(1, b"1" * 16, (Endpoint("CONTROLLER", "here", 1),), 0, 1),))

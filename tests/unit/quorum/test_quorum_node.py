@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kit.disks.faulty_disk import FaultyDisk
+from kit.worlds.quorum_nodes import QUICK, Quorum, topic
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import File
 from ottla.log.batches import Batch, read_batches
@@ -30,8 +32,6 @@ from ottla.wire.messages.describe_quorum import (
 )
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from support.faulty_disk import FaultyDisk
-from support.quorum_nodes import QUICK, Quorum, topic
 
 
 async def test_a_sole_voter_leads_before_its_start_returns(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.machines.raft_replicas import NOBODY, TIMING, Replica, endpoint, entries, key, vote
 from ottla.base.errors import ErrorCode
 from ottla.raft import effects
 from ottla.raft.core import NOTICE
@@ -21,7 +22,6 @@ from ottla.raft.messages import (
 from ottla.raft.roles import Role
 from ottla.raft.voters import Election, ReplicaKey
 from ottla.records.control import KraftVersion, LeaderChange, Voters
-from support.raft_replicas import NOBODY, TIMING, Replica, endpoint, entries, key, vote
 
 # --- elections -------------------------------------------------------------------------------------------------------
 

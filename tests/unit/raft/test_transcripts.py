@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from kit.machines.raft_disks import ReplicaDisk
+from kit.machines.transcripts import Printer, Stage, check_transcript, transcript_name, transcripts_beside
 from ottla.base.errors import ErrorCode
 from ottla.raft import effects
 from ottla.raft.core import ReplicaIdentity, Timing
@@ -28,8 +30,6 @@ from ottla.raft.messages import (
 from ottla.raft.roles import Role
 from ottla.raft.voters import NO_DIRECTORY, ReplicaKey, VoterSet
 from ottla.records.control import Control, ElectionVoter, Endpoint, KraftVersion, Voter, Voters
-from support.raft_disks import ReplicaDisk
-from support.transcripts import Printer, Stage, check_transcript, transcript_name, transcripts_beside
 
 TIMING = Timing()
 SNAPSHOT_BYTES = 5

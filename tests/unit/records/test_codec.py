@@ -7,10 +7,10 @@ from types import ModuleType
 
 import pytest
 
+from kit.wire.record_twins import each_twin, needs_compiled
 from ottla.records.builder import build_batch
 from ottla.records.header import BatchHeader, CorruptBatch, read_header
 from ottla.records.record import ConsumedRecord, Record
-from support.record_twins import each_twin, needs_compiled
 
 START = 1_700_000_000_000
 RECORDS = [

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kit.wire.column_twins import TWINS, serving
 from ottla.client.partitioner import partition_for_key
 from ottla.records.batch import read_records
 from ottla.records.builder import build_batch
@@ -16,7 +17,6 @@ from ottla.records.columns import HEADERS_TYPE, ColumnReader
 from ottla.records.compression import Compression
 from ottla.records.header import HEADER_SIZE, MAX_SEQUENCE, checksum, read_header, set_producer
 from ottla.records.record import Record
-from support.column_twins import TWINS, serving
 
 NOW = 1_700_000_000_000
 ONE = Placement(1, (0,))

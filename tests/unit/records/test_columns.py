@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kit.wire.column_twins import TWINS, serving
 from ottla.records import _pure_columns
 from ottla.records.builder import build_batch, empty_batch
 from ottla.records.columns import COLUMNS, HEADERS_TYPE, ColumnReader, Most
@@ -16,7 +17,6 @@ from ottla.records.control import EndTransaction, build_control
 from ottla.records.header import HEADER, CorruptBatch, checksum, read_header
 from ottla.records.record import Record
 from ottla.records.visible import Aborted
-from support.column_twins import TWINS, serving
 
 START = 1_700_000_000_000
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from kit.worlds.replicas import Replicas
 from ottla.base.errors import ErrorCode
-from support.replicas import Replicas
 
 
 @pytest.fixture

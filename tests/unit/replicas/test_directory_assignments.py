@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from kit.machines.clusters import assigned
+from kit.worlds.replicas import TOPIC_ID, Replicas
 from ottla.base.errors import ErrorCode
 from ottla.replicas import directory_assignments as assignments
 from ottla.wire.links import LinkDown
 from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
-from support.clusters import assigned
-from support.replicas import TOPIC_ID, Replicas
 
 
 @pytest.fixture

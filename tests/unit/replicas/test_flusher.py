@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from kit.disks.faulty_disk import FaultyDisk
+from kit.worlds.lone_partitions import lone_partition
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Disk
 from ottla.base.vocabulary import TopicId, TopicPartition
@@ -21,8 +23,6 @@ from ottla.replicas.flusher import Flusher
 from ottla.replicas.partitions import Partition
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock, RealRandom
-from support.faulty_disk import FaultyDisk
-from support.lone_partitions import lone_partition
 
 
 class Thread(Executor):

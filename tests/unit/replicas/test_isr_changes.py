@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from kit.worlds.replicas import TOPIC_ID, Replicas
 from ottla.base.errors import ErrorCode
 from ottla.wire.links import LinkDown
 from ottla.wire.messages.alter_partition import AlterPartitionResponse, ResponsePartitionData, ResponseTopicData
 from ottla.wire.stored.metadata import BrokerRegistrationChangeRecord
-from support.replicas import TOPIC_ID, Replicas
 
 
 @pytest.fixture

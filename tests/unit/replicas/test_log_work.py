@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from kit.worlds.replicas import TOPIC, TOPIC_ID, Replicas
 from ottla.base.errors import ErrorCode
 from ottla.wire.stored import metadata as stored
-from support.replicas import TOPIC, TOPIC_ID, Replicas
 
 AGAIN = bytes(range(16, 32))
 """The id of the topic when it is made again."""

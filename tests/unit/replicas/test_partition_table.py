@@ -1,10 +1,10 @@
 """The table of partitions, and who waits for a watermark."""
 
+from kit.worlds.lone_partitions import lone_partition
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.metadata.image import ClusterImage, PartitionImage, TopicImage
 from ottla.replicas.partitions import Partition, PartitionTable
-from support.lone_partitions import lone_partition
 
 TOPIC_ID = bytes(range(16))
 

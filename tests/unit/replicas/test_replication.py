@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kit.worlds.replicas import TOPIC, TOPIC_ID, Replicas
 from ottla.base.errors import ErrorCode
 from ottla.replicas.partitions import Partition
 from ottla.replicas.replica_selection import RACK_AWARE
@@ -21,7 +22,6 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ottla.wire.stored.metadata import PartitionChangeRecord
-from support.replicas import TOPIC, TOPIC_ID, Replicas
 
 
 @pytest.fixture

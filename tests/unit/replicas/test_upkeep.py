@@ -5,12 +5,12 @@ import logging
 
 import pytest
 
+from kit.worlds.broker_worlds import BrokerWorld
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.sim.disk import SimDisk
-from support.broker_worlds import BrokerWorld
 
 NAME = TopicPartition("keyed", 0)
 SETTINGS = {

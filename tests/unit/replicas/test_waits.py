@@ -5,9 +5,9 @@ from collections.abc import Hashable
 
 import pytest
 
+from kit.worlds.loop_time import LoopTime
 from ottla.base.errors import ErrorCode
 from ottla.replicas.waits import AT_ONCE, MOST_SECONDS, Countdown, WaitingRoom, first_error
-from support.loop_time import LoopTime
 
 
 class Guest:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.disks.workbench import Workbench
 from ottla.log.partition_log import PartitionLog
 from ottla.replication.follower import (
     cut_before_following,
@@ -11,7 +12,6 @@ from ottla.replication.follower import (
     follow_watermark,
     start_within,
 )
-from support.workbench import Workbench
 
 
 @pytest.fixture

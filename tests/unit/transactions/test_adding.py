@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kit.machines.transactions import NAME, NEWER, OLDER, Coordinator, partitions
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.transactions.decision import Producer
 from ottla.transactions.state import State
-from support.transactions import NAME, NEWER, OLDER, Coordinator, partitions
 
 IN = TopicPartition("topic", 0)
 OUT = TopicPartition("topic", 9)

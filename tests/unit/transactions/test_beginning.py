@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kit.machines.transactions import NAME, NEWER, OLDER, Coordinator
 from ottla.base.errors import ErrorCode
 from ottla.transactions.decision import Limits
 from ottla.transactions.state import LAST_EPOCH, State, TransactionFact
-from support.transactions import NAME, NEWER, OLDER, Coordinator
 
 
 def begun(coordinator: Coordinator) -> tuple[int, int]:

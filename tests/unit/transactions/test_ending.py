@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kit.machines.transactions import NAME, NEWER, OLDER, Coordinator, partitions
 from ottla.base.errors import ErrorCode
 from ottla.transactions.state import LAST_EPOCH, NO_EPOCH, State, TransactionFact
-from support.transactions import NAME, NEWER, OLDER, Coordinator, partitions
 
 WHO = (1000, 0)
 NEXT = (1000, 1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kit.machines.transactions import NAME, NEWER, OLDER, Coordinator
 from ottla.base.errors import ErrorCode
 from ottla.transactions.decision import Limits
 from ottla.transactions.machine import ABORTED_AT_ONCE
 from ottla.transactions.state import State
-from support.transactions import NAME, NEWER, OLDER, Coordinator
 
 WHO = (1000, 0)
 LIMITS = Limits(expiration_ms=50_000, abort_check_ms=10_000, expiration_check_ms=20_000)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from kit.machines.transactions import NAME, NEWER, OLDER, Coordinator, partitions
+from kit.machines.transcripts import Printer, Stage, check_transcript, transcript_name, transcripts_beside
 from ottla.base.errors import ErrorCode
 from ottla.transactions.decision import Decision, Limits, Outcome, Producer
 from ottla.transactions.state import NO_EPOCH, NO_TIMEOUT_MS, Transaction, TransactionFact
-from support.transactions import NAME, NEWER, OLDER, Coordinator, partitions
-from support.transcripts import Printer, Stage, check_transcript, transcript_name, transcripts_beside
 
 LIMITS = Limits(expiration_ms=100_000, abort_check_ms=10_000, expiration_check_ms=20_000)
 

@@ -3,12 +3,12 @@
 import asyncio
 from typing import Any
 
+from kit.worlds.zookeeper_nodes import MemoryCluster, MemoryLink, eventually
+from kit.worlds.zookeeper_tree import MemorySession, MemoryTree
 from ottla.wire.links import LinkDown
 from ottla.zookeeper import layout
 from ottla.zookeeper.deposing import LONGEST_PAUSE, Deposing
 from ottla.zookeeper.layout import Chosen
-from support.zookeeper_nodes import MemoryCluster, MemoryLink, eventually
-from support.zookeeper_tree import MemorySession, MemoryTree
 
 HOLDER = 9
 CHOSEN = Chosen(HOLDER, ("memory", HOLDER))

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+from kit.worlds.zookeeper_nodes import eventually
 from ottla.base.errors import ErrorCode
 from ottla.metadata.agreement import Stored
 from ottla.metadata.fact_batches import fact_batch
@@ -16,7 +17,6 @@ from ottla.wire.links import LinkDown
 from ottla.wire.schema import LATEST, Root
 from ottla.wire.stored.metadata import FeatureLevelRecord
 from ottla.zookeeper.follower import Follower
-from support.zookeeper_nodes import eventually
 
 
 class Events:

@@ -5,6 +5,9 @@ import json
 
 import pytest
 
+from kit.machines.clusters import creation, new_topic
+from kit.worlds.zookeeper_nodes import Member, MemoryCluster, eventually
+from kit.worlds.zookeeper_tree import MemoryTree
 from ottla.base.errors import ErrorCode
 from ottla.metadata.agreement import NotLeader
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
@@ -19,9 +22,6 @@ from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.stored.metadata import NoOpRecord
 from ottla.zookeeper import layout
 from ottla.zookeeper.layout import Move
-from support.clusters import creation, new_topic
-from support.zookeeper_nodes import Member, MemoryCluster, eventually
-from support.zookeeper_tree import MemoryTree
 
 
 def epoch(tree: MemoryTree) -> int:

@@ -2,11 +2,11 @@
 
 import pytest
 
+from kit.disks.compacting import ManualClock
+from kit.worlds.zookeeper_tree import MemorySession, MemoryTree
 from ottla.zookeeper import layout
 from ottla.zookeeper.layout import Presence
 from ottla.zookeeper.presence import BrokerPresence, Duplicate
-from support.compacting import ManualClock
-from support.zookeeper_tree import MemorySession, MemoryTree
 
 PATH = f"{layout.BROKER_IDS}/1"
 
