@@ -21,8 +21,8 @@ from ottla.metadata.image import ClusterImage
 from ottla.wire.stored.metadata import FeatureLevelRecord
 from ottla.zookeeper import layout
 from ottla.zookeeper.leadership import Leadership, Term
-from ottla.zookeeper.session import Session, SessionSettings
-from ottla.zookeeper.translation import Write, Writer
+from ottla.zookeeper.session import SessionSettings, ZooKeeperSession
+from ottla.zookeeper.translation import TreeWriter, Write
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ async def test_a_deposed_controllers_write_is_refused_by_the_ensemble(
 ) -> None:
     caplog.set_level(logging.WARNING, "ottla.zookeeper")
     loop = asyncio.get_running_loop()
-    session = Session(loop, SessionSettings(f"{zookeeper.connect}/fence", session=10.0, connect=30.0))
+    session = ZooKeeperSession(loop, SessionSettings(f"{zookeeper.connect}/fence", session=10.0, connect=30.0))
     await loop.run_in_executor(None, session.open)
     try:
         await session.create(layout.CONTROLLER_EPOCH, b"1")
@@ -141,7 +141,7 @@ async def test_a_deposed_controllers_write_is_refused_by_the_ensemble(
             session,
             Term(1, 0, 0),
             ClusterImage("cluster", 0),
-            Writer([], 1),
+            TreeWriter([], 1),
             lambda stored, image: told.put_nowait(stored.offset),
             failed.set_result,
         )

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.disks.compacting import append, compact, compactor, latest_values, manual_world, open_log, read_from
-from ottla.log.cleaning import Limits
+from ottla.log.cleaning import CleanerLimits
 from ottla.log.settings import LogSettings
 from ottla.records.record import Record
 
@@ -41,7 +41,7 @@ def test_the_last_values_offsets_and_reads_are_the_same_after_compaction(
                 index_interval_bytes=64,
             ),
         )
-        work = compactor(world, Limits(map_bytes=24 * map_keys, buffer_bytes=256))
+        work = compactor(world, CleanerLimits(map_bytes=24 * map_keys, buffer_bytes=256))
         written: dict[int, Record] = {}
         sequences = {1: 0, 2: 0}
         for step in [*steps, 0]:

@@ -24,7 +24,7 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 from ottla.zookeeper import layout
 from ottla.zookeeper.node import OFFSETS_IN_EPOCH
-from ottla.zookeeper.ports import Connection
+from ottla.zookeeper.ports import ConnectionState
 from ottla.zookeeper.translation import Operation, Write, read_tree
 
 STEPS = 150
@@ -74,13 +74,13 @@ class Life:
             await self._delete(self._controller(), self._chance.choice(sorted(self.there)))
         elif what == "configure" and self.there:
             await self._configure(self._controller(), self._chance.choice(sorted(self.there)))
-        elif what == "break" and member.session.state is Connection.CONNECTED:
+        elif what == "break" and member.session.state is ConnectionState.CONNECTED:
             member.session.suspend()
-        elif what == "mend" and member.session.state is Connection.SUSPENDED:
+        elif what == "mend" and member.session.state is ConnectionState.SUSPENDED:
             member.session.reconnect()
         elif what == "lose answers":
             member.session.answers_lost += 1
-        elif what == "expire" and member.session.state is Connection.CONNECTED:
+        elif what == "expire" and member.session.state is ConnectionState.CONNECTED:
             member.session.expire()
         elif what == "depose":
             # With writes under way that arrive when another controller has begun.
@@ -169,7 +169,7 @@ async def test_what_was_acknowledged_is_in_the_tree_and_every_node_sees_the_tree
         await life.finish()
         for member in cluster.members.values():
             member.session.answers_lost = 0
-            if member.session.state is Connection.SUSPENDED:
+            if member.session.state is ConnectionState.SUSPENDED:
                 member.session.reconnect()
 
         def settled() -> bool:

@@ -13,7 +13,7 @@ from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
 from ottla.wire.stored import metadata as stored
 from ottla.zookeeper import layout
-from ottla.zookeeper.translation import Create, Remove, Write, Writer, portions, read_tree
+from ottla.zookeeper.translation import Create, Remove, TreeWriter, Write, portions, read_tree
 
 CLUSTER = "the-cluster-of-the-tree"
 NAMES = ["orders", "orders.late", "orders_late", "__consumer_offsets", "x"]
@@ -136,7 +136,9 @@ def change(draw: st.DrawFn, topic_id: bytes, number: int) -> Fact:
     )
 
 
-def store(tree: MemoryTree, writer: Writer, decided: list[Fact], before: ClusterImage, most_bytes: int) -> ClusterImage:
+def store(
+    tree: MemoryTree, writer: TreeWriter, decided: list[Fact], before: ClusterImage, most_bytes: int
+) -> ClusterImage:
     delta = ClusterDelta(before)
     delta.replay_all(decided)
     after = delta.apply(before.offset + len(decided), 1)
@@ -167,7 +169,7 @@ def test_znodes_that_were_written_change_by_change_read_back_as_the_same_image(
         if path not in tree.nodes:
             tree.create(path, b"", makepath=True)
     image = ClusterImage(CLUSTER)
-    writer = Writer([], 1)
+    writer = TreeWriter([], 1)
     for _ in range(data.draw(st.integers(1, 12), label="decisions")):
         image = store(tree, writer, data.draw(facts(image)), image, most_bytes)
         loaded = read_tree(tree.znodes(), CLUSTER, iter(()))
@@ -176,4 +178,4 @@ def test_znodes_that_were_written_change_by_change_read_back_as_the_same_image(
         if data.draw(st.booleans(), label="another controller"):
             # It knows what is there from the tree alone.
             image = loaded.image._replace(offset=image.offset)
-            writer = Writer(tree.nodes, 2)
+            writer = TreeWriter(tree.nodes, 2)

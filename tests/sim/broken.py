@@ -66,17 +66,17 @@ def elect_out_of_the_in_sync_set(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionChange, "_has_everything", lambda change, replica: True)
 
 
-def lies_in_wait(plan: universe.Plan) -> bool:
+def lies_in_wait(plan: universe.UniversePlan) -> bool:
     """Whether leaders die at the worst moment."""
     return plan.ambushes and plan.replicas > 1
 
 
-def trusts_its_disk(plan: universe.Plan) -> bool:
+def trusts_its_disk(plan: universe.UniversePlan) -> bool:
     """Whether power may fail where nobody else has what one disk lost."""
     return plan.ambushes and plan.power is Power.ANY and plan.replicas == 1
 
 
-Suits = Callable[[universe.Plan], bool]
+Suits = Callable[[universe.UniversePlan], bool]
 BREAKS: dict[Callable[[pytest.MonkeyPatch], None], Suits] = {
     skip_the_fsync: trusts_its_disk,
     count_a_follower_too_early: lies_in_wait,

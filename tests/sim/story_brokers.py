@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 from kit.machines.clusters import CLUSTER
 from ottla.base.errors import ErrorCode
 from ottla.metadata import brokers, partitions
-from ottla.metadata.brokers import Holder
-from ottla.metadata.decision import Place
+from ottla.metadata.brokers import RegisteredProcess
+from ottla.metadata.decision import DecisionContext
 from ottla.metadata.facts import Fact
 from ottla.metadata.features import SUPPORTED
 from ottla.metadata.image import ClusterImage, PartitionImage
@@ -39,7 +39,7 @@ class World(Protocol):
     stop_offsets: dict[tuple[int, int], int]
 
     @property
-    def place(self) -> Place: ...
+    def place(self) -> DecisionContext: ...
 
     @property
     def end_offset(self) -> int: ...
@@ -126,9 +126,9 @@ class Node:
     def register(self) -> None:
         world = self.world
         broker = world.image.brokers.get(self.id)
-        holder = Holder.GONE
+        holder = RegisteredProcess.GONE
         if broker is not None and not broker.fenced:
-            holder = world.draw.choice(list(Holder))
+            holder = world.draw.choice(list(RegisteredProcess))
         request = BrokerRegistrationRequest(
             broker_id=self.id,
             cluster_id=CLUSTER,
@@ -144,7 +144,9 @@ class Node:
         if reply.error_code == ErrorCode.NONE:
             self.epoch, self.clean_epoch = reply.broker_epoch, -1
         else:
-            assert holder is Holder.ALIVE, f"broker {self.id} cannot register: {ErrorCode(reply.error_code).name}"
+            assert holder is RegisteredProcess.ALIVE, (
+                f"broker {self.id} cannot register: {ErrorCode(reply.error_code).name}"
+            )
 
     def heartbeat(self) -> None:
         world = self.world
@@ -155,7 +157,7 @@ class Node:
             for node in world.nodes.values()
             if node is not self and node.id in world.image.brokers and world.image.brokers[node.id].active
         ]
-        standing = brokers.Standing(world.stop_offsets.get((self.id, self.epoch)), min(active, default=1 << 60))
+        standing = brokers.HeartbeatState(world.stop_offsets.get((self.id, self.epoch)), min(active, default=1 << 60))
         facts, reply = brokers.heartbeat(request, world.place, standing)
         world.commit(facts)
         if self.stopping and facts and not reply.is_fenced:

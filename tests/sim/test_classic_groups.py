@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.groups.classic import ClassicGroup, State
-from ottla.groups.decision import Caller, Decision, Limits, Now
+from ottla.groups.classic import ClassicGroup, GroupState
+from ottla.groups.decision import Caller, GroupDecision, GroupLimits, Now
 from ottla.groups.facts import OffsetFact
 from ottla.groups.machine import GroupMachine
 from ottla.groups.records import read, written
@@ -34,7 +34,7 @@ STEPS = 250
 PARTITIONS = 8
 SESSION_MS = 6_000
 REBALANCE_MS = 20_000
-LIMITS = Limits(initial_delay_ms=2_000, max_size=7, retention_ms=10**12)
+LIMITS = GroupLimits(initial_delay_ms=2_000, max_size=7, retention_ms=10**12)
 LONGEST_WAIT_MS = REBALANCE_MS + LIMITS.initial_delay_ms + 5_000
 ASSIGNORS = (("range",), ("range", "sticky"), ("sticky", "range"))
 
@@ -112,7 +112,7 @@ class World:
 
     # --- the host ---
 
-    def carry_out(self, decision: Decision) -> Any:
+    def carry_out(self, decision: GroupDecision) -> Any:
         """As the broker does it; answers the reply, or None when it waits, or False when nothing could be stored."""
         if decision.facts and self.chance.random() < 0.02:
             return False
@@ -226,7 +226,7 @@ class World:
         token = Waiting(client, kind, self.now_ms, member_id, generation)
         return Caller(token, client.name, "/host", client.version)
 
-    def ask(self, client: Client, caller: Caller, decision: Decision) -> None:
+    def ask(self, client: Client, caller: Caller, decision: GroupDecision) -> None:
         token = caller.token
         assert isinstance(token, Waiting)
         client.waiting = token
@@ -319,9 +319,9 @@ class World:
             assert isinstance(group, ClassicGroup)
             assert (group.leader in group.members) == bool(group.members)
             assert set(group.static.values()) <= set(group.members)
-            if group.state in (State.STABLE, State.EMPTY):
+            if group.state in (GroupState.STABLE, GroupState.EMPTY):
                 assert not any(member.joining or member.syncing for member in group.members.values())
-            if group.state in (State.STABLE, State.COMPLETING):
+            if group.state in (GroupState.STABLE, GroupState.COMPLETING):
                 assert len(group.members) - len(group.static) <= LIMITS.max_size
 
     def reloaded(self) -> GroupMachine:
@@ -340,7 +340,7 @@ class World:
             again = other.groups[group_id]
             assert isinstance(group, ClassicGroup)
             assert isinstance(again, ClassicGroup)
-            if group.state in (State.STABLE, State.EMPTY):
+            if group.state in (GroupState.STABLE, GroupState.EMPTY):
                 assert again.stored() == group.stored()
             else:
                 assert again.generation <= group.generation
@@ -381,7 +381,7 @@ def _run(world: World) -> None:
     # Everybody falls silent: the groups end empty, and nobody is left waiting.
     world.pass_time(10 * 60 * 1000)
     assert not world.waiting
-    assert all(group.state is State.EMPTY for group in world.machine.groups.values())
+    assert all(group.state is GroupState.EMPTY for group in world.machine.groups.values())
     world.check_offsets()
     world.check_reload()
 

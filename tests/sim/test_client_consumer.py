@@ -17,7 +17,7 @@ from ottla.client.consumer import ConsumedRecord, Consumer
 from ottla.client.consumer.reading import World
 from ottla.client.errors import ClientError
 from ottla.records.record import Record
-from ottla.sim.client import Session
+from ottla.sim.client import SimSession
 from ottla.sim.history import History
 from ottla.sim.loop import SimLoop
 from ottla.sim.universe import Universe
@@ -45,7 +45,7 @@ class ClientReader(Actor):
         self.seen: dict[TopicPartition, list[tuple[int, bytes]]] = {partition: [] for partition in partitions}
         self.positions = dict.fromkeys(partitions, 0)
 
-    async def run(self, session: Session) -> None:
+    async def run(self, session: SimSession) -> None:
         settings = {
             "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in self._addresses),
             "auto.offset.reset": "none",
@@ -78,7 +78,7 @@ class ClientReader(Actor):
         self.history.see(self.name, partition, [plain], committed=self.committed)
 
 
-async def _end(partition: TopicPartition, session: Session) -> int:
+async def _end(partition: TopicPartition, session: SimSession) -> int:
     return await session.end_offset(partition)
 
 

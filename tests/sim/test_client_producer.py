@@ -11,21 +11,21 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import BrokerError, ClientError
 from ottla.client.producer import Placed, Producer
 from ottla.client.world import ClientWorld
-from ottla.sim.client import Session
+from ottla.sim.client import SimSession
 from ottla.sim.universe import Universe
-from ottla.sim.workload import Actor, Writer
+from ottla.sim.workload import Actor, NumberWriter
 from ottla.sim.world import SimClock, SimRandom
 
 MOST_UNDER_WAY = 60
 
 
-class ProgramWriter(Writer):
+class ProgramWriter(NumberWriter):
     """Writes numbered values to every partition as a program would: it sends and lets the producer do the rest."""
 
     _under_way = 0
     _news: asyncio.Future[None] | None = None
 
-    async def run(self, session: Session) -> None:
+    async def run(self, session: SimSession) -> None:
         loop = asyncio.get_running_loop()
         world = ClientWorld(SimClock(loop.time, 0), SimRandom(self.random))
         async with Producer(
@@ -74,9 +74,9 @@ class ProgramUniverse(Universe):
     ambushed = 0
 
     def _actors(self) -> list[Actor]:
-        return [self._program(actor) if type(actor) is Writer else actor for actor in super()._actors()]
+        return [self._program(actor) if type(actor) is NumberWriter else actor for actor in super()._actors()]
 
-    def _program(self, writer: Writer) -> Actor:
+    def _program(self, writer: NumberWriter) -> Actor:
         made = ProgramWriter(writer.loop, writer._addresses, writer.random, writer.history, writer.partitions)
         made.haste = writer.haste
         return made

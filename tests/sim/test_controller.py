@@ -16,7 +16,7 @@ from kit.machines.clusters import CLUSTER, creation, new_topic
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
 from ottla.metadata import brokers, configs, elections, in_sync, partitions, reassignments, topics
-from ottla.metadata.decision import Place
+from ottla.metadata.decision import DecisionContext
 from ottla.metadata.delta import ClusterDelta, difference
 from ottla.metadata.facts import Fact, decode_facts, encode_facts
 from ottla.metadata.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, ResourceType
@@ -69,8 +69,8 @@ class World:
         self.commit(first)
 
     @property
-    def place(self) -> Place:
-        return Place(self.image, VALUES.with_dynamic({}, self.image.config(ResourceType.BROKER, "")))
+    def place(self) -> DecisionContext:
+        return DecisionContext(self.image, VALUES.with_dynamic({}, self.image.config(ResourceType.BROKER, "")))
 
     @property
     def end_offset(self) -> int:

@@ -19,8 +19,8 @@ from ottla.coordinator.transactions.verification import Errors
 from ottla.log import partition_log
 from ottla.log.producers import EndMarker
 from ottla.records.check import LABORIOUS, Checked, Rejection, Rules, check
-from ottla.sim.client import Member, Producer, Session
-from ottla.transactions.state import State
+from ottla.sim.client import SimMember, SimProducer, SimSession
+from ottla.transactions.state import TransactionState
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 
 STATE = TopicPartition("__transaction_state", 0)
@@ -32,7 +32,7 @@ LAYOUT = {
     "topic": [[1, 2, 3], [2, 3, 1], [3, 1, 2]],
 }
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "min.insync.replicas": "2"}
-NOBODY = Member("", -1)
+NOBODY = SimMember("", -1)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def world() -> Iterator[BrokerWorld]:
     made.close()
 
 
-async def expect(session: Session, *values: bytes) -> None:
+async def expect(session: SimSession, *values: bytes) -> None:
     """Readers of every partition come to see exactly these."""
     for name in DATA:
         for _ in range(200):
@@ -53,7 +53,7 @@ async def expect(session: Session, *values: bytes) -> None:
         assert seen == list(values), name
 
 
-async def write(session: Session, producer: Producer, *values: bytes, sequence: int = 0) -> None:
+async def write(session: SimSession, producer: SimProducer, *values: bytes, sequence: int = 0) -> None:
     """The same values to every partition, in the producer's transaction."""
     if not producer.implicit:
         await patiently(session.add_partitions, producer, DATA)
@@ -86,7 +86,7 @@ def joining(member_id: str = "") -> JoinGroupRequest:
 
 @pytest.mark.parametrize("implicit", [False, True])
 def test_a_transaction_ends_in_partitions_of_all_brokers(world: BrokerWorld, implicit: bool) -> None:
-    async def story(session: Session) -> None:
+    async def story(session: SimSession) -> None:
         producer = await patiently(session.init_producer, "id", 60_000, implicit=implicit)
         await write(session, producer, b"a", b"b")
         if not implicit:
@@ -105,7 +105,7 @@ def test_a_transaction_ends_in_partitions_of_all_brokers(world: BrokerWorld, imp
 @pytest.mark.parametrize("implicit", [False, True])
 @pytest.mark.parametrize("commit", [False, True])
 def test_a_transaction_goes_on_with_the_next_coordinator(world: BrokerWorld, implicit: bool, commit: bool) -> None:
-    async def story(session: Session) -> None:
+    async def story(session: SimSession) -> None:
         producer = await patiently(session.init_producer, "id", 60_000, implicit=implicit)
         await write(session, producer, b"a")
         world.move(STATE, 2)
@@ -122,7 +122,7 @@ def test_a_transaction_goes_on_with_the_next_coordinator(world: BrokerWorld, imp
 def test_the_next_transaction_begins_while_the_one_before_still_ends(world: BrokerWorld) -> None:
     """Nobody is sent away for that, as long as it is a moment."""
 
-    async def story(session: Session) -> None:
+    async def story(session: SimSession) -> None:
         producer = await patiently(session.init_producer, "id", 60_000, implicit=True)
         await write(session, producer, b"0")
         for number in range(1, 6):
@@ -138,7 +138,7 @@ def test_the_next_transaction_begins_while_the_one_before_still_ends(world: Brok
 
 
 def test_an_end_that_was_answered_is_told_by_the_next_coordinator(world: BrokerWorld) -> None:
-    async def story(session: Session) -> None:
+    async def story(session: SimSession) -> None:
         producer = await patiently(session.init_producer, "id", 60_000, implicit=True)
         await write(session, producer, b"a")
         for name in DATA:
@@ -155,11 +155,11 @@ def test_an_end_that_was_answered_is_told_by_the_next_coordinator(world: BrokerW
     assert not open_anywhere(world)
     shard = world.nodes[2].broker.transactions.shard("id")
     assert not isinstance(shard, ErrorCode)
-    assert shard.machine.transactions["id"].state is State.COMPLETE_COMMIT
+    assert shard.machine.transactions["id"].state is TransactionState.COMPLETE_COMMIT
 
 
 def test_markers_follow_a_partition_to_its_next_leader(world: BrokerWorld) -> None:
-    async def story(session: Session) -> None:
+    async def story(session: SimSession) -> None:
         producer = await patiently(session.init_producer, "id", 60_000, implicit=True)
         await write(session, producer, b"a")
         world.move(DATA[1], -1)
@@ -168,7 +168,7 @@ def test_markers_follow_a_partition_to_its_next_leader(world: BrokerWorld) -> No
         await asyncio.sleep(2.0)
         shard = world.nodes[1].broker.transactions.shard("id")
         assert not isinstance(shard, ErrorCode)
-        assert shard.machine.transactions["id"].state is State.PREPARE_COMMIT
+        assert shard.machine.transactions["id"].state is TransactionState.PREPARE_COMMIT
         world.move(DATA[1], 3)
         await expect(session, b"a")
 
@@ -178,7 +178,7 @@ def test_markers_follow_a_partition_to_its_next_leader(world: BrokerWorld) -> No
 def test_a_coordinator_that_is_not_told_of_its_end_answers_nothing_that_is_lost(world: BrokerWorld) -> None:
     """Its followers follow another by then, so what it decides is never committed."""
 
-    async def story(session: Session) -> None:
+    async def story(session: SimSession) -> None:
         producer = await patiently(session.init_producer, "id", 60_000, implicit=True)
         await write(session, producer, b"a")
         world.move(STATE, 2, late={1: 8.0})
@@ -198,7 +198,7 @@ def test_a_coordinator_that_is_not_told_of_its_end_answers_nothing_that_is_lost(
 def test_an_append_that_the_end_of_its_transaction_overtakes_is_refused(world: BrokerWorld) -> None:
     """Otherwise it would begin a transaction that nobody ends."""
 
-    async def story(session: Session) -> None:
+    async def story(session: SimSession) -> None:
         producer = await patiently(session.init_producer, "id", 60_000)
         await patiently(session.add_partitions, producer, DATA)
         broker = world.nodes[2].broker
@@ -219,7 +219,7 @@ def test_an_append_that_the_end_of_its_transaction_overtakes_is_refused(world: B
 
 
 def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(world: BrokerWorld) -> None:
-    async def story(session: Session) -> None:
+    async def story(session: SimSession) -> None:
         producer = await patiently(session.init_producer, "id", 60_000)
         for leader in (2, 3):
             world.move(STATE, leader)
@@ -240,7 +240,7 @@ def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(world: BrokerWor
 
 
 def test_offsets_that_were_acknowledged_are_there_after_a_move(world: BrokerWorld) -> None:
-    async def story(session: Session) -> None:
+    async def story(session: SimSession) -> None:
         for leader in (3, 1, 2, 3):
             await patiently(session.commit, "group", DATA[0], leader, NOBODY)
             world.move(OFFSETS, leader)
@@ -254,7 +254,7 @@ def test_an_offset_is_not_acknowledged_before_a_second_broker_has_it(world: Brok
     for other in (1, 3):
         world.network.cut(f"node-{other}", "node-2")
 
-    async def story(session: Session) -> None:
+    async def story(session: SimSession) -> None:
         with pytest.raises(ClientError):
             await session.commit("group", DATA[0], 5, NOBODY)
         # Nor is it told to readers.
@@ -265,7 +265,7 @@ def test_an_offset_is_not_acknowledged_before_a_second_broker_has_it(world: Brok
 
 
 def test_members_that_wait_for_a_rebalance_are_sent_to_the_next_coordinator(world: BrokerWorld) -> None:
-    async def story(session: Session) -> None:
+    async def story(session: SimSession) -> None:
         first = await patiently(joined, session)
         assert first.leader == first.member_id
         waiting = asyncio.ensure_future(session.ask_group("group", joining(), JoinGroupResponse))
@@ -283,7 +283,7 @@ def test_members_that_wait_for_a_rebalance_are_sent_to_the_next_coordinator(worl
     world.run(story)
 
 
-async def joined(session: Session) -> JoinGroupResponse:
+async def joined(session: SimSession) -> JoinGroupResponse:
     """A new member, through both steps of it."""
     answer = await session.ask_group("group", joining(), JoinGroupResponse)
     if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -303,7 +303,7 @@ def test_a_batch_that_is_checked_while_its_transaction_ends_is_not_appended_behi
     monkeypatch.setattr(partition_log, "check", impatient)
     monkeypatch.setattr(broker.record_checks, "_in_thread", lambda work, done: held.append((work, done)))
 
-    async def story(session: Session) -> None:
+    async def story(session: SimSession) -> None:
         producer = await patiently(session.init_producer, "copier", 60_000, implicit=implicit)
         if not implicit:
             await patiently(session.add_partitions, producer, DATA[:1])

@@ -19,7 +19,7 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.cluster import Topic
-from ottla.groups.decision import CONSUMER_DEFAULTS, Caller, Decision, Limits, Now
+from ottla.groups.decision import CONSUMER_DEFAULTS, Caller, GroupDecision, GroupLimits, Now
 from ottla.groups.embedded import read_assignment, read_subscription, write_assignment
 from ottla.groups.facts import GroupFact, OffsetFact
 from ottla.groups.machine import GroupMachine
@@ -37,7 +37,7 @@ SEEDS = 300
 STEPS = 120
 NAMES = ("apple", "banana", "cherry")
 SESSION_MS = 3_000
-LIMITS = Limits(
+LIMITS = GroupLimits(
     min_session_ms=1,
     initial_delay_ms=0,
     consumer={
@@ -112,7 +112,7 @@ class World:
         group = self.machine.groups.get(GROUP)
         return {} if group is None else group.members
 
-    def carry_out(self, decision: Decision) -> Any:
+    def carry_out(self, decision: GroupDecision) -> Any:
         self.log += map(written, decision.facts)
         for fact in decision.facts:
             self.machine.apply(fact)

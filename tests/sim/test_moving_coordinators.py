@@ -17,7 +17,7 @@ import pytest
 from kit.worlds.broker_worlds import BrokerWorld, patiently, read_committed
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.sim.client import Member, Producer, Session
+from ottla.sim.client import SimMember, SimProducer, SimSession
 
 DATA = [TopicPartition("topic", index) for index in range(3)]
 ALL = [TopicPartition("__transaction_state", 0), TopicPartition("__transaction_state", 1)]
@@ -28,7 +28,7 @@ LAYOUT = {
     "topic": [[1, 2, 3], [2, 3, 1], [3, 1, 2]],
 }
 SETTINGS = {"min.insync.replicas": "2", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"}
-NOBODY = Member("", -1)
+NOBODY = SimMember("", -1)
 SEEDS = 20
 TRANSACTIONS = 20
 TIMEOUT_MS = 30_000
@@ -49,7 +49,7 @@ class Attempt(NamedTuple):
 class Copier:
     """One transactional producer."""
 
-    def __init__(self, session: Session, name: str, random: Random) -> None:
+    def __init__(self, session: SimSession, name: str, random: Random) -> None:
         self.session = session
         self.name = name
         self.group = f"group of {name}"
@@ -69,7 +69,9 @@ class Copier:
                 except Fenced:
                     break
 
-    async def _transaction(self, producer: Producer, sequences: list[int], number: int) -> tuple[Producer, list[int]]:
+    async def _transaction(
+        self, producer: SimProducer, sequences: list[int], number: int
+    ) -> tuple[SimProducer, list[int]]:
         value = f"{self.name} {number}".encode()
         commit = self.random.random() < 0.7
         place = len(self.attempts)
@@ -142,7 +144,7 @@ def tell(seed: int) -> None:
         trouble(world, random, until=random.uniform(5, 15))
         copiers: list[Copier] = []
 
-        async def work(session: Session) -> None:
+        async def work(session: SimSession) -> None:
             copiers.extend(Copier(session, name, Random(random.random())) for name in ("a", "b", "c"))
             await asyncio.gather(*(copier.run() for copier in copiers))
 
@@ -154,7 +156,7 @@ def tell(seed: int) -> None:
                 break
         assert settled(world), "a transaction does not end"
 
-        async def look(session: Session) -> None:
+        async def look(session: SimSession) -> None:
             seen = [await read_committed(session, name) for name in DATA]
             for copier in copiers:
                 await judge(session, copier, seen)
@@ -164,7 +166,7 @@ def tell(seed: int) -> None:
         world.close()
 
 
-async def judge(session: Session, copier: Copier, seen: list[list[bytes]]) -> None:
+async def judge(session: SimSession, copier: Copier, seen: list[list[bytes]]) -> None:
     last = 0
     for attempt in copier.attempts:
         counts = [values.count(attempt.value) for values in seen]

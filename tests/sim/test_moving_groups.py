@@ -17,7 +17,7 @@ from kit.worlds.broker_worlds import BrokerWorld, patiently
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import BrokerError
-from ottla.sim.client import Member, Session
+from ottla.sim.client import SimMember, SimSession
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -27,7 +27,7 @@ DATA = TopicPartition("topic", 0)
 OFFSETS = [TopicPartition("__consumer_offsets", index) for index in range(2)]
 LAYOUT = {"__consumer_offsets": [[2, 3, 1], [1, 2, 3]], "topic": [[1, 2, 3], [2, 3, 1]]}
 SETTINGS = {"min.insync.replicas": "2"}
-NOBODY = Member("", -1)
+NOBODY = SimMember("", -1)
 SEEDS = 20
 GROUPS = 4
 UNTIL = 8.0
@@ -36,7 +36,7 @@ UNTIL = 8.0
 class Committer:
     """Commits higher and higher offsets of a group, and looks now and then whether they are there."""
 
-    def __init__(self, world: BrokerWorld, session: Session, group: str, random: Random) -> None:
+    def __init__(self, world: BrokerWorld, session: SimSession, group: str, random: Random) -> None:
         self.world = world
         self.session = session
         self.group = group
@@ -84,7 +84,7 @@ def test_offsets_that_were_acknowledged_are_there_while_leaders_move(first: int)
         try:
             trouble(world, random)
 
-            async def work(session: Session) -> None:
+            async def work(session: SimSession) -> None:
                 everybody = [
                     Committer(world, session, f"group {number}", Random(random.random()))  # noqa: B023
                     for number in range(GROUPS)
@@ -103,7 +103,7 @@ def test_offsets_that_were_acknowledged_are_there_while_leaders_move(first: int)
 def test_a_member_of_the_consumer_protocol_goes_on_with_the_next_coordinator() -> None:
     world = BrokerWorld({**LAYOUT, "__consumer_offsets": [[2, 3, 1]]}, settings=SETTINGS)
 
-    async def beat(session: Session, member_id: str, epoch: int, **said: Any) -> ConsumerGroupHeartbeatResponse:
+    async def beat(session: SimSession, member_id: str, epoch: int, **said: Any) -> ConsumerGroupHeartbeatResponse:
         request = ConsumerGroupHeartbeatRequest(group_id="group", member_id=member_id, member_epoch=epoch, **said)
         answer = await session.ask_group("group", request, ConsumerGroupHeartbeatResponse)
         if answer.error_code:
@@ -111,7 +111,7 @@ def test_a_member_of_the_consumer_protocol_goes_on_with_the_next_coordinator() -
             raise BrokerError(answer.error_code, "group")
         return answer
 
-    async def story(session: Session) -> None:
+    async def story(session: SimSession) -> None:
         member = "a-member-of-the-tests"
         joined = await patiently(
             beat,

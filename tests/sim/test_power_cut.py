@@ -12,7 +12,7 @@ import pytest
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import ClientError
-from ottla.sim.client import Producer, Session
+from ottla.sim.client import SimProducer, SimSession
 from ottla.sim.cluster import SimCluster
 from ottla.sim.loop import Scheduler
 from ottla.sim.network import Network
@@ -41,9 +41,9 @@ class Story:
             assert self.scheduler.now < deadline, "the nodes did not come up"
             self.scheduler.run_for(0.1)
 
-    def ask(self, work: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
+    def ask(self, work: Callable[[SimSession], Coroutine[Any, Any, T]]) -> T:
         async def repeat() -> T:
-            session = Session(self.cluster.addresses, Random(0))
+            session = SimSession(self.cluster.addresses, Random(0))
             deadline = session.deadline(PATIENCE)
             while True:
                 try:
@@ -62,7 +62,7 @@ class Story:
             value = str(number).encode()
 
             async def produce(
-                session: Session, value: bytes = value, number: int = number, producer: Producer = producer
+                session: SimSession, value: bytes = value, number: int = number, producer: SimProducer = producer
             ) -> int:
                 return await session.produce(PARTITION, [value], producer, number, 3.0)
 
@@ -77,7 +77,7 @@ class Story:
         return self.ask(lambda session: session.end_offset(PARTITION))
 
     def leader(self) -> int:
-        async def find(session: Session) -> int:
+        async def find(session: SimSession) -> int:
             return (await session.cluster.leader(PARTITION, session.deadline(5))).leader
 
         return self.ask(find)

@@ -17,17 +17,17 @@ import pytest
 from kit.machines.transactions import NEWER, OLDER, Coordinator
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.log.producers import EndMarker, ProducerTable, Refusal
+from ottla.log.producers import EndMarker, ProducerRefusal, ProducerTable
 from ottla.records.header import TRANSACTIONAL, BatchHeader
-from ottla.transactions.decision import Decision, Limits, Outcome, Producer
-from ottla.transactions.state import State
+from ottla.transactions.decision import Outcome, ProducerIdentity, TransactionDecision, TransactionLimits
+from ottla.transactions.state import TransactionState
 
 SEEDS = 400
 PARTITIONS = 4
 IDS = 3
 FAULTS_END_MS = 60_000
 HEALED_MS = 120_000
-LIMITS = Limits(abort_check_ms=2_000, expiration_check_ms=1_000_000)
+LIMITS = TransactionLimits(abort_check_ms=2_000, expiration_check_ms=1_000_000)
 TIMEOUT_MS = 6_000
 
 
@@ -43,7 +43,7 @@ class Partition:
         header = BatchHeader(0, 100, 0, 2, 0, TRANSACTIONAL, 0, 0, 0, *who, sequence, 1)
         offset = len(self.entries)
         verdict = self.producers.examine(header, offset, sequenced=True)
-        if isinstance(verdict, Refusal):
+        if isinstance(verdict, ProducerRefusal):
             return verdict.error
         if verdict is None:
             self.producers.note(header, offset, 0)
@@ -132,7 +132,7 @@ class World:
 
     # --- the coordinator ---
 
-    def carry_out(self, decision: Decision) -> Outcome:
+    def carry_out(self, decision: TransactionDecision) -> Outcome:
         outcome = self.coordinator.carry_out(decision)
         for name, transaction in decision.facts:
             if transaction is not None and transaction.state.ending:
@@ -143,7 +143,11 @@ class World:
         """Markers reach the partitions in any order; then the transaction is complete. A crash cuts that short."""
         held = self.coordinator.held(name)
         marker = EndMarker(
-            held.producer_id, held.epoch, self._generation, held.state is State.PREPARE_COMMIT, held.marker_version
+            held.producer_id,
+            held.epoch,
+            self._generation,
+            held.state is TransactionState.PREPARE_COMMIT,
+            held.marker_version,
         )
         left = sorted(held.partitions)
         self.random.shuffle(left)
@@ -170,7 +174,7 @@ class World:
 
     # --- requests; the answer may be lost on the way ---
 
-    def init(self, name: str, expected: Producer | None = None) -> Outcome:
+    def init(self, name: str, expected: ProducerIdentity | None = None) -> Outcome:
         machine, now = self.coordinator.machine, self.coordinator.now
         decision = machine.decide_init(name, TIMEOUT_MS, expected, None, now)
         if decision.needs_producer_id:
@@ -180,7 +184,7 @@ class World:
             self.fenced[name] = outcome.producer_id, outcome.epoch
         return outcome
 
-    def write(self, producer: Producer, sequence: int, index: int, transaction: int) -> ErrorCode:
+    def write(self, producer: ProducerIdentity, sequence: int, index: int, transaction: int) -> ErrorCode:
         """What Produce does: the coordinator is asked where the transaction begins in a partition."""
         partition = self.partitions[index]
         who = producer.producer_id, producer.epoch
@@ -208,7 +212,7 @@ class Instance:
     def __init__(self, world: World, name: str) -> None:
         self._world = world
         self._name = name
-        self._who = Producer(name, -1, -1)
+        self._who = ProducerIdentity(name, -1, -1)
         self._sequences = [0] * PARTITIONS
         self._attempt = Attempt(-1)
         self._left = 0
@@ -221,7 +225,7 @@ class Instance:
         elif self._world.lost():
             self.crash()
         else:
-            self._who = Producer(self._name, outcome.producer_id, outcome.epoch)
+            self._who = ProducerIdentity(self._name, outcome.producer_id, outcome.epoch)
             self._next()
 
     def _next(self) -> None:
@@ -291,7 +295,7 @@ class Instance:
             return
         attempt.committed = attempt.asked
         if world.protocol == NEWER:
-            self._who = Producer(self._name, outcome.producer_id, outcome.epoch)
+            self._who = ProducerIdentity(self._name, outcome.producer_id, outcome.epoch)
             world.fenced[self._name] = max(world.fenced[self._name], (outcome.producer_id, outcome.epoch))
             self._sequences = [0] * PARTITIONS
         elif self._in_doubt:
@@ -306,7 +310,7 @@ class Instance:
             self._refused(outcome.error, self._go_on)
             return
         self._in_doubt = False
-        self._who = Producer(self._name, outcome.producer_id, outcome.epoch)
+        self._who = ProducerIdentity(self._name, outcome.producer_id, outcome.epoch)
         self._sequences = [0] * PARTITIONS
         self._next()
 

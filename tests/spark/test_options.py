@@ -11,7 +11,7 @@ import pytest
 from ottla.base.vocabulary import TopicPartition
 from ottla.spark.errors import BadOption, CheckpointMismatch, DataLoss, each_in_one_sentence, in_one_sentence
 from ottla.spark.options import parse_source
-from ottla.spark.positions import Kind, Reached, from_checkpoint, parse_offsets, plain, to_checkpoint
+from ottla.spark.positions import BoundKind, Reached, from_checkpoint, parse_offsets, plain, to_checkpoint
 from ottla.spark.source import OttlaDataSource
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -96,7 +96,7 @@ def test_a_stream_begins_at_the_end_and_a_batch_at_the_beginning() -> None:
 def test_a_time_for_all_partitions_wins_over_offsets() -> None:
     given = {**SERVERS, "subscribe": "a", "startingTimestamp": "5", "startingOffsets": "earliest"}
     bound = parse_source(given, streaming=False).starting
-    assert (bound.kind, bound.everywhere) == (Kind.MOMENTS, 5)
+    assert (bound.kind, bound.everywhere) == (BoundKind.MOMENTS, 5)
 
 
 def test_offsets_by_partition_must_name_them_all() -> None:

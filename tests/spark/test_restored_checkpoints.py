@@ -27,12 +27,12 @@ from ottla.spark import sink, transactions, writing
 from ottla.spark.errors import BadOption, CheckpointMismatch
 from ottla.spark.evidence import Landed
 from ottla.spark.fingerprints import Fingerprint, Tally, combined
-from ottla.spark.journal import Decision, Fence, Journal, Part, Superseded
+from ottla.spark.journal import Fence, Journal, Part, SinkDecision, Superseded
 from ottla.spark.pipelines.workers import patiently
 from ottla.spark.session import Session
 from ottla.spark.sink import BatchWriter, Task, TransactionLost
 from ottla.spark.sink_options import parse_sink
-from ottla.spark.transactions import Identity
+from ottla.spark.transactions import TransactionIdentity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -183,7 +183,7 @@ def renewed(query: Run) -> Callable[..., Any]:
     """As every 32767 batches, when the epochs of a producer id are used up: the next driver gets another one."""
     real = transactions.init
 
-    async def init(cluster: Any, name: str, *more: Any, **options: Any) -> Identity:
+    async def init(cluster: Any, name: str, *more: Any, **options: Any) -> TransactionIdentity:
         identity = await real(cluster, name, *more, **options)
         if name != f"ottla-spark-{query.options.sink_id}":
             return identity
@@ -319,14 +319,14 @@ def test_a_decision_of_fifty_thousand_tasks_fits_into_a_record(broker: Broker, r
     content = random.Random(1)
     parts = {
         number: Part(
-            Identity(f"ottla-spark-{query.options.sink_id}-7-{number}-0", 4_000_000 + number * 3, 17, True),
+            TransactionIdentity(f"ottla-spark-{query.options.sink_id}-7-{number}-0", 4_000_000 + number * 3, 17, True),
             Fingerprint(1000 + number % 977, content.randrange(2**32)),
             Landed("orders-of-the-shop", number % 12, 4_000_000_000 + number * 1000 + content.randrange(977)),
         )
         for number in range(50_000)
     }
     whole = combined(part.fingerprint for part in parts.values())
-    decision = Decision(
+    decision = SinkDecision(
         query.query, 1, (fence.producer_id, fence.generation), parts, len(parts), whole, topic="t", place="p"
     )
     session.run(journal.decide(fence, decision))

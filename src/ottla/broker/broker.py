@@ -13,7 +13,7 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.broker.auto_creation import AutoCreation
 from ottla.broker.dispatch import BrokerDispatcher, slow_seconds
 from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.ports import Controller
+from ottla.broker.ports import ControllerPort
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.topic_answers import TopicAnswers
 from ottla.coordinator.groups.group_coordinator import GroupCoordinator
@@ -23,7 +23,7 @@ from ottla.log.data_directory import DataDirectory
 from ottla.log.store import LogStore
 from ottla.metadata.image import ClusterImage
 from ottla.net.connections import ConnectionLimits, Connections
-from ottla.net.dispatch import Limits
+from ottla.net.dispatch import RequestLimits
 from ottla.replicas.context import BrokerContext, Platform
 from ottla.replicas.fetch_sessions import FetchSessions
 from ottla.replicas.record_checks import RecordChecks
@@ -43,7 +43,7 @@ class Broker:
         node_id: int,
         values: BrokerValues,
         store: LogStore,
-        controller: Controller,
+        controller: ControllerPort,
         give_up: Callable[[str], None],
     ) -> None:
         context = BrokerContext(platform, node_id, values, store, controller.image, give_up)
@@ -153,8 +153,8 @@ def connection_limits(values: BrokerValues) -> ConnectionLimits:
     )
 
 
-def request_limits(values: BrokerValues) -> Limits:
-    return Limits(
+def request_limits(values: BrokerValues) -> RequestLimits:
+    return RequestLimits(
         most_frame_bytes=values.integer("socket.request.max.bytes"),
         most_requests=values.integer("queued.max.requests"),
         slow_seconds=slow_seconds(values),

@@ -55,7 +55,7 @@ class ControllerUnavailable(LinkDown):
     """No controller answered in time."""
 
 
-class Quorum(Protocol):
+class LocalQuorum(Protocol):
     """What a broker knows of the quorum of its own node."""
 
     @property
@@ -71,7 +71,7 @@ class ControllerChannel:
 
     supported_features: Mapping[str, tuple[int, int]] = SUPPORTED
 
-    def __init__(self, source: MetadataSource, quorum: Quorum, links: Links, local: Any = None) -> None:
+    def __init__(self, source: MetadataSource, quorum: LocalQuorum, links: Links, local: Any = None) -> None:
         self._source = source
         self._quorum = quorum
         self._links = links

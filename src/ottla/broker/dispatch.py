@@ -13,7 +13,7 @@ from ottla.broker.apis import SERVED, served_apis
 from ottla.broker.handlers import fetch, produce
 from ottla.log.files import StorageFailure
 from ottla.net.connection import Connection
-from ottla.net.dispatch import Dispatcher, Handler, Limits, logger
+from ottla.net.dispatch import Dispatcher, Handler, RequestLimits, logger
 from ottla.wire.apis import FETCH, HEAD, PRODUCE, Api, hot_body
 from ottla.wire.codec import MalformedMessage
 
@@ -28,7 +28,7 @@ _BY_HAND = {PRODUCE: _PRODUCE, FETCH: _FETCH}
 class BrokerDispatcher(Dispatcher):
     """What the connections of a broker's clients hand their frames to."""
 
-    def __init__(self, broker: "Broker", limits: Limits) -> None:
+    def __init__(self, broker: "Broker", limits: RequestLimits) -> None:
         served = served_apis(unstable=broker.values.boolean("unstable.api.versions.enable"))
         others = {key: api for key, api in served.items() if key not in _BY_HAND}
         super().__init__(broker, others, _handler, limits)

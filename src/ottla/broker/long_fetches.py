@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.net.connection import Connection, Deferred
-from ottla.replicas.fetch_sessions import Plan
+from ottla.replicas.fetch_sessions import FetchPlan
 from ottla.wire.apis import HotHead
 from ottla.wire.fetch import FIRST_TOPIC_ID, FetchRequest, read_in_steps
 from ottla.wire.release import released
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.handlers.fetch import Fetch
 
-Planned: TypeAlias = "Callable[[FetchRequest, Plan, Deferred], Fetch | None]"
+Planned: TypeAlias = "Callable[[FetchRequest, FetchPlan, Deferred], Fetch | None]"
 
 
 def begin(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead, planned: Planned) -> None:

@@ -55,7 +55,7 @@ class MetadataSource(Protocol):
         ...
 
 
-class Controller(MetadataSource, Protocol):
+class ControllerPort(MetadataSource, Protocol):
     """Who decides about metadata. A method returns when what it answers is stored and published."""
 
     @property

@@ -8,7 +8,7 @@ import asyncio
 import logging
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.ports import Controller
+from ottla.broker.ports import ControllerPort
 from ottla.wire.links import LinkDown
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
@@ -21,7 +21,7 @@ _NOT_NOW = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED, Er
 class ProducerIds:
     """One broker's supply."""
 
-    def __init__(self, controller: Controller, node_id: int) -> None:
+    def __init__(self, controller: ControllerPort, node_id: int) -> None:
         self._controller = controller
         self._node_id = node_id
         self._next = 0

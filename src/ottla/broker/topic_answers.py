@@ -22,7 +22,7 @@ Variant: TypeAlias = tuple[int, frozenset[int], int]
 
 
 class TopicAnswers:
-    """See the module."""
+    """The written form of every topic that was asked for."""
 
     def __init__(self) -> None:
         self._variants: dict[Variant, dict[str, tuple[TopicImage, Encoded]]] = {}

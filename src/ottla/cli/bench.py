@@ -148,7 +148,7 @@ def consumer(
     ottla bench consumer load -n 1000000 --group perf --show-detailed-stats --reporting-interval 1
     """
     from ottla.cli.bench_figures import CONSUMER_HEADER, DETAILED_HEADER
-    from ottla.cli.bench_loads import ConsumerRun, Reading
+    from ottla.cli.bench_loads import ConsumerRun, ReadLoad
     from ottla.cli.topic import parse_settings
     from ottla.client.settings import CONSUMER
 
@@ -164,7 +164,7 @@ def consumer(
     if not hide_header and not as_json:
         say((DETAILED_HEADER if detailed else CONSUMER_HEADER) + "\n")
     tell = _teller(as_json or not detailed)
-    run = ConsumerRun(configuration, Reading(topic, records, idle, interval), tell)
+    run = ConsumerRun(configuration, ReadLoad(topic, records, idle, interval), tell)
     try:
         run_client(bootstrap, run.work())
     finally:

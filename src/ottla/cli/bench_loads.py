@@ -119,7 +119,7 @@ class ProducerRun:
             raise self._failure
 
 
-class Reading(NamedTuple):
+class ReadLoad(NamedTuple):
     """What a consumer is to read."""
 
     topic: str
@@ -150,7 +150,7 @@ class _Joining:
 class ConsumerRun:
     """One run of a consumer: so many records, or until nothing comes any more."""
 
-    def __init__(self, settings: Mapping[str, object], reading: Reading, tell: Tell) -> None:
+    def __init__(self, settings: Mapping[str, object], reading: ReadLoad, tell: Tell) -> None:
         self.read: Consumed | None = None
         """None: nothing was asked for yet."""
         self.metrics: Mapping[str, float] = {}

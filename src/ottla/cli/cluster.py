@@ -77,12 +77,12 @@ def start(
     ottla cluster start --coordination zookeeper --zookeeper-servers 3 --data ./classic
     ottla cluster start --json | jq --unbuffered -r .event
     """
-    from ottla.node.local_processes import Wanted, run
+    from ottla.node.local_processes import ClusterRequest, run
 
     chosen = None if coordination is None else coordination.value
     if zookeeper_servers is not None and chosen == Coordination.QUORUM:
         raise typer.BadParameter("a quorum has no ZooKeeper servers", param_hint="--zookeeper-servers")
-    wanted = Wanted(data, brokers, port, assignments or (), chosen, zookeeper_servers, metrics_port, as_json)
+    wanted = ClusterRequest(data, brokers, port, assignments or (), chosen, zookeeper_servers, metrics_port, as_json)
     raise typer.Exit(run(wanted))
 
 

@@ -13,9 +13,9 @@ import typer
 from ottla.cli.record_places import BEGINNING, END
 from ottla.cli.record_schemas import (
     PANEL,
-    Form,
     KeyMessage,
     KeySchema,
+    RecordForm,
     ValueMessage,
     ValueSchema,
     check_framing,
@@ -212,7 +212,7 @@ def consume(
              raw_key raw_value, and re json datetime timedelta UTC;
              value is what the JSON says, where it is JSON
     """
-    from ottla.cli.reading import Showing, Wanted, read
+    from ottla.cli.reading import ReadRequest, Showing, read
     from ottla.cli.record_places import parse_where
 
     expression = _expression(where)
@@ -226,10 +226,10 @@ def consume(
     end = None if last is None else parse_where(last, "--until")
     if group is not None:
         _check_group(start, partition)
-    wanted = Wanted(topics, partition or (), begin, end, most, group is not None, idle)
+    wanted = ReadRequest(topics, partition or (), begin, end, most, group is not None, idle)
     forms = (
-        Form("key", key_type, key_schema, key_message, framed),
-        Form("value", value_type, value_schema, value_message, framed),
+        RecordForm("key", key_type, key_schema, key_message, framed),
+        RecordForm("value", value_type, value_schema, value_message, framed),
     )
     check_framing(framed, *forms)
     showing = Showing(decoder_of(forms[0]), decoder_of(forms[1]), keep, printer)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ottla.base.vocabulary import TopicPartition
-    from ottla.cli.group_resets import Aim, Step
+    from ottla.cli.group_resets import Aim, ResetStep
     from ottla.cli.group_views import DescribedGroup
     from ottla.client.admin.groups import ListedGroup
     from ottla.client.admin.part import Outcome
@@ -207,10 +207,10 @@ def reset(
 
     ((option, value),) = chosen.items()
 
-    async def work(cluster: "Cluster") -> "tuple[list[str], list[Step]]":
+    async def work(cluster: "Cluster") -> "tuple[list[str], list[ResetStep]]":
         groups = await _groups(cluster, names, all_groups, seconds)
         aims = _aims(option, value, groups)
-        steps: list[Step] = []
+        steps: list[ResetStep] = []
         for group in groups:
             steps += await _plan(cluster, group, aims[group], topic, seconds, may_be_empty=all_groups)
         if execute:
@@ -390,7 +390,7 @@ def _read(path: str) -> str:
 
 async def _plan(
     cluster: "Cluster", group: str, aim: "Aim", topics: list[str] | None, seconds: float, *, may_be_empty: bool
-) -> "list[Step]":
+) -> "list[ResetStep]":
     from ottla.cli.failures import Failure
     from ottla.cli.group_resets import Way, plan_reset
     from ottla.cli.named import partitions_named
@@ -439,7 +439,7 @@ async def _require_idle(cluster: "Cluster", groups: "Sequence[str]", seconds: fl
             )
 
 
-async def _move(cluster: "Cluster", group: str, steps: "Sequence[Step]", seconds: float) -> None:
+async def _move(cluster: "Cluster", group: str, steps: "Sequence[ResetStep]", seconds: float) -> None:
     from ottla.client.admin.groups import GroupAdmin
     from ottla.client.errors import BrokerError
 
@@ -450,7 +450,9 @@ async def _move(cluster: "Cluster", group: str, steps: "Sequence[Step]", seconds
             raise BrokerError(outcome.error, f"the offset of {place.topic}:{place.partition}", outcome.message)
 
 
-def _tell(groups: "Sequence[str]", steps: "Sequence[Step]", *, executed: bool, export: bool, as_json: bool) -> None:
+def _tell(
+    groups: "Sequence[str]", steps: "Sequence[ResetStep]", *, executed: bool, export: bool, as_json: bool
+) -> None:
     from ottla.cli.group_resets import plan_csv, plan_json, plan_table
 
     if export:

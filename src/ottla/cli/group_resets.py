@@ -45,7 +45,7 @@ class Bounds(NamedTuple):
     end: int
 
 
-class Step(NamedTuple):
+class ResetStep(NamedTuple):
     """One partition of a plan: where the group is (None: nowhere yet), where it shall be, and where that lies."""
 
     group: str
@@ -67,7 +67,7 @@ async def plan_reset(
     places: Collection[TopicPartition],
     committed: Mapping[TopicPartition, int],
     seconds: float,
-) -> list[Step]:
+) -> list[ResetStep]:
     """A step for each partition, in order."""
     deadline = cluster.deadline(seconds)
 
@@ -82,7 +82,7 @@ async def plan_reset(
     for place in sorted(places):
         bounds = Bounds(first[place], end[place])
         target = target_of(aim, place, committed.get(place), bounds, by_time.get(place, -1))
-        steps.append(Step(group, place, committed.get(place), target, bounds))
+        steps.append(ResetStep(group, place, committed.get(place), target, bounds))
     return steps
 
 
@@ -111,7 +111,7 @@ def within(offset: int, bounds: Bounds) -> int:
     return min(max(offset, bounds.first), bounds.end)
 
 
-def plan_table(steps: Sequence[Step]) -> Table:
+def plan_table(steps: Sequence[ResetStep]) -> Table:
     columns = [
         Column("GROUP"),
         Column("TOPIC"),
@@ -134,7 +134,7 @@ def plan_table(steps: Sequence[Step]) -> Table:
     return Table(columns, rows)
 
 
-def plan_json(steps: Sequence[Step]) -> list[dict[str, Any]]:
+def plan_json(steps: Sequence[ResetStep]) -> list[dict[str, Any]]:
     return [
         {
             "group": step.group,
@@ -148,7 +148,7 @@ def plan_json(steps: Sequence[Step]) -> list[dict[str, Any]]:
     ]
 
 
-def plan_csv(steps: Sequence[Step], groups: Sequence[str]) -> str:
+def plan_csv(steps: Sequence[ResetStep], groups: Sequence[str]) -> str:
     """Kafka's own form: topic,partition,offset, with the group before them where there are several."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)

@@ -27,7 +27,7 @@ class DescribedGroup(NamedTuple):
     ends: Mapping[TopicPartition, int]
 
 
-class Reading(NamedTuple):
+class GroupReading(NamedTuple):
     """How far a group is in one partition, and who reads it; None where it is not known."""
 
     partition: TopicPartition
@@ -69,12 +69,12 @@ def list_json(groups: Sequence[ListedGroup], members: Mapping[str, int]) -> list
     ]
 
 
-def readings(described: DescribedGroup) -> Iterator[Reading]:
+def readings(described: DescribedGroup) -> Iterator[GroupReading]:
     """Every partition the group has an offset in or a member for, in order."""
     owners = {place: member for member in described.group.members for place in member.assignment}
     for place in sorted({*described.committed, *owners}):
         committed = described.committed.get(place)
-        yield Reading(
+        yield GroupReading(
             place,
             None if committed is None else committed.offset,
             described.ends.get(place),

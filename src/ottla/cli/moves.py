@@ -16,7 +16,7 @@ from ottla.cli.failures import Failure
 from ottla.cli.output import Column, Table, progress, size_text
 from ottla.client.admin.brokers import LEADER_THROTTLED, BrokerAdmin, Reassignment
 from ottla.client.admin.topics import TopicAdmin
-from ottla.client.balancing import Plan, load
+from ottla.client.balancing import BalancePlan, load
 from ottla.client.cluster import Cluster, Topic
 from ottla.client.errors import BrokerError
 
@@ -117,7 +117,7 @@ async def moves_under_way(
 # --- plans and moves as tables and JSON -------------------------------------------------------------------------------
 
 
-def plan_table(plan: Plan, sizes: Mapping[TopicPartition, int]) -> Table:
+def plan_table(plan: BalancePlan, sizes: Mapping[TopicPartition, int]) -> Table:
     rows = []
     for partition, after in plan.after.items():
         before = plan.before[partition]
@@ -135,7 +135,7 @@ def plan_table(plan: Plan, sizes: Mapping[TopicPartition, int]) -> Table:
     return Table(columns, rows)
 
 
-def load_table(plan: Plan, topics: Sequence[Topic]) -> Table:
+def load_table(plan: BalancePlan, topics: Sequence[Topic]) -> Table:
     """What each broker carries now and then."""
     now = {TopicPartition(topic.name, part.number): part.replicas for topic in topics for part in topic.partitions}
     brokers = sorted({broker for each in (*now.values(), *plan.after.values()) for broker in each})

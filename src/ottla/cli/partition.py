@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ottla.base.vocabulary import TopicPartition
     from ottla.cli.moves import Move
     from ottla.client.admin.part import Outcome
-    from ottla.client.balancing import Plan
+    from ottla.client.balancing import BalancePlan
     from ottla.client.cluster import Cluster, Topic
 
 app = typer.Typer(help="Elect leaders, move replicas, balance brokers.", no_args_is_help=True)
@@ -138,7 +138,7 @@ def balance(
 
     rate = _rate(throttle)
 
-    async def work(cluster: "Cluster") -> "tuple[Plan, list[Topic], dict[TopicPartition, int]]":
+    async def work(cluster: "Cluster") -> "tuple[BalancePlan, list[Topic], dict[TopicPartition, int]]":
         return await _plan(cluster, topics, seconds)
 
     plan, known, sizes = with_cluster(bootstrap, seconds, work)
@@ -243,7 +243,7 @@ def _unthrottle(as_json: bool, bootstrap: str, seconds: float) -> None:
 
 async def _plan(
     cluster: "Cluster", names: list[str] | None, seconds: float
-) -> "tuple[Plan, list[Topic], dict[TopicPartition, int]]":
+) -> "tuple[BalancePlan, list[Topic], dict[TopicPartition, int]]":
     from ottla.base.vocabulary import TopicPartition
     from ottla.cli.failures import Failure
     from ottla.client.admin.brokers import BrokerAdmin

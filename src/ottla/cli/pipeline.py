@@ -60,11 +60,11 @@ def run(
     ottla pipeline run orders.yaml --once --json | jq -c 'select(.event == "batch") | .input_rows'
     ottla pipeline run orders.py --detach --master spark://spark:7077 --checkpoint hdfs:///checkpoints/orders
     """
-    from ottla.cli.pipeline_run import Wanted, run_detached, run_here
+    from ottla.cli.pipeline_run import RunRequest, run_detached, run_here
 
     described = _load(file, assignments)
     described = _with_client(described, _client(context, described.frame.client, bootstrap))
-    wanted = Wanted(file, described, assignments or [], master, checkpoint, once, seconds, as_json)
+    wanted = RunRequest(file, described, assignments or [], master, checkpoint, once, seconds, as_json)
     if detach:
         run_detached(wanted)
     else:
@@ -253,9 +253,9 @@ def logs(
     ottla pipeline logs orders --follow
     """
     from ottla.cli.pipeline_views import tail, whole_lines
-    from ottla.spark.pipelines.places import Place
+    from ottla.spark.pipelines.places import PipelineDirectory
 
-    place = Place(name)
+    place = PipelineDirectory(name)
     if not place.log.exists():
         with _board(_registry_client(bootstrap), seconds) as board:
             found = board.pipelines().get(name)

@@ -19,7 +19,7 @@ from ottla.client.errors import ClientError
 from ottla.runtime.world import RealClock
 from ottla.spark.pipelines.definition import BadPipeline, Definition
 from ottla.spark.pipelines.files import Program
-from ottla.spark.pipelines.places import Place
+from ottla.spark.pipelines.places import PipelineDirectory
 from ottla.spark.pipelines.registry import ALIVE, Board, missing_topics
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _START_SECONDS = 180.0
 _UTC = {"spark.sql.session.timeZone": "UTC"}
 
 
-class Wanted(NamedTuple):
+class RunRequest(NamedTuple):
     """What the command line asked for."""
 
     file: str
@@ -110,9 +110,9 @@ def _tell(as_json: bool, sentence: str, event: str, **content: object) -> None:
         say(sentence + "\n")
 
 
-def run_here(wanted: Wanted, logged: bool) -> None:
+def run_here(wanted: RunRequest, logged: bool) -> None:
     """Run until the end."""
-    place = Place(wanted.name)
+    place = PipelineDirectory(wanted.name)
     _check_free(wanted, place)
     place.claim(os.getpid(), "starting")
     try:
@@ -121,14 +121,14 @@ def run_here(wanted: Wanted, logged: bool) -> None:
         place.release()
 
 
-def _run(wanted: Wanted, place: Place, logged: bool) -> None:
+def _run(wanted: RunRequest, place: PipelineDirectory, logged: bool) -> None:
     checkpoint = wanted.checkpoint or str(place.checkpoint)
     signals = _Signals()
     with built(wanted.described, wanted.master, signals.install) as pipeline:
         problems = pipeline.check()
         if problems:
             raise BadPipeline(problems)
-        from ottla.spark.pipelines.running import Order, QueryFailed, Run, Told
+        from ottla.spark.pipelines.running import Order, QueryFailed, Run, RunEvent
         from ottla.spark.pipelines.sentences import sentence_of
 
         def started() -> None:
@@ -139,7 +139,7 @@ def _run(wanted: Wanted, place: Place, logged: bool) -> None:
             whole = {"pipeline": wanted.name, "queries": queries, "checkpoint": checkpoint, "pid": os.getpid()}
             _tell(wanted.as_json, sentence, "running", **whole)
 
-        def heard(told: Told) -> None:
+        def heard(told: RunEvent) -> None:
             if told.batch is None:
                 _tell(wanted.as_json, told.line, "note", pipeline=wanted.name, text=told.line)
             else:
@@ -161,9 +161,9 @@ def _run(wanted: Wanted, place: Place, logged: bool) -> None:
         _tell(wanted.as_json, f"pipeline {wanted.name} has {state}", "ended", pipeline=wanted.name, state=state)
 
 
-def run_detached(wanted: Wanted) -> None:
+def run_detached(wanted: RunRequest) -> None:
     """Start it in the background, wait until it runs, and say where it is."""
-    place = Place(wanted.name)
+    place = PipelineDirectory(wanted.name)
     _check_free(wanted, place)
     place.make()
     command = [sys.executable, "-P", "-m", "ottla.cli.main", "pipeline", "run", wanted.file, "--logged"]
@@ -198,12 +198,12 @@ def run_detached(wanted: Wanted) -> None:
     raise Failure(f"pipeline {wanted.name} has not started within {_START_SECONDS:g} s; see {place.log}")
 
 
-def _last_words(place: Place) -> str:
+def _last_words(place: PipelineDirectory) -> str:
     lines = [line for line in place.log.read_text(errors="replace").splitlines() if line.startswith("ottla: ")]
     return lines[-1].removeprefix("ottla: ") if lines else "it said nothing"
 
 
-def _check_free(wanted: Wanted, place: Place) -> None:
+def _check_free(wanted: RunRequest, place: PipelineDirectory) -> None:
     """Nobody runs it already, and the cluster is there: both are known before Spark is started."""
     mine = place.process()
     advice = f"stop it with 'ottla pipeline stop {wanted.name}', or give this one another name"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.cli.output import Column, Table, say, show, show_json_line, size_text
 from ottla.runtime.world import RealClock
-from ottla.spark.pipelines.places import Place, is_running
+from ottla.spark.pipelines.places import PipelineDirectory, is_running
 from ottla.spark.pipelines.progress import line_of
 from ottla.spark.pipelines.registry import ALIVE, Board, Document
 
@@ -254,7 +254,7 @@ def wait_for_end(board: Board, name: str, started: int, seconds: float) -> str |
     return None
 
 
-def tail(place: Place, lines: int, go_on: bool) -> Iterator[str]:
+def tail(place: PipelineDirectory, lines: int, go_on: bool) -> Iterator[str]:
     """The last lines of a log, and what comes after them while the pipeline runs; as they come, so in pieces."""
     pause = threading.Event()
     with place.log.open(encoding="utf-8", errors="replace") as log:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.record_schemas import PANEL, Form, KeyMessage, KeySchema, ValueMessage, ValueSchema, encoder_of
+from ottla.cli.record_schemas import PANEL, KeyMessage, KeySchema, RecordForm, ValueMessage, ValueSchema, encoder_of
 from ottla.cli.record_types import NAMES_OF_TYPES, DataType
 from ottla.cli.session import DEFAULT_BOOTSTRAP, DEFAULT_SECONDS, Bootstrap, Seconds, with_cluster
 
@@ -261,8 +261,8 @@ def produce(
             header,
             key,
             timestamp,
-            Form("key", key_type, key_schema, key_message, schema_id=key_schema_id),
-            Form("value", value_type, value_schema, value_message, schema_id=value_schema_id),
+            RecordForm("key", key_type, key_schema, key_message, schema_id=key_schema_id),
+            RecordForm("value", value_type, value_schema, value_message, schema_id=value_schema_id),
         ),
         unescaped(delimiter) if delimiter else b"\n",
         _settings(bootstrap, seconds, acks, idempotent, compression, transactional_id, settings),
@@ -280,7 +280,7 @@ def produce(
 
 
 def _common(
-    header: list[str] | None, key: str | None, timestamp: str | None, key_form: Form, value_form: Form
+    header: list[str] | None, key: str | None, timestamp: str | None, key_form: RecordForm, value_form: RecordForm
 ) -> "Common":
     from ottla.cli.input_lines import Common
 

@@ -14,7 +14,7 @@ from ottla.cli.session import AsJson
 
 if TYPE_CHECKING:
     from ottla.base.settings.values import BrokerValues
-    from ottla.node.migration import Plan
+    from ottla.node.migration import MigrationPlan
     from ottla.zookeeper.session import SessionSettings
 
 app = typer.Typer(help="Move a cluster from ZooKeeper to the quorum.", no_args_is_help=True)
@@ -112,30 +112,30 @@ def _settings(zookeeper: str | None, old: str | None) -> "SessionSettings":
     return SessionSettings.of(values)
 
 
-async def _plan(settings: "SessionSettings") -> "Plan":
+async def _plan(settings: "SessionSettings") -> "MigrationPlan":
     import asyncio
 
     from ottla.node.migration import survey
     from ottla.zookeeper.layout import BadZnode
-    from ottla.zookeeper.ports import Refused, Unreachable
+    from ottla.zookeeper.ports import EnsembleRefusal, Unreachable
 
     try:
-        from ottla.zookeeper.session import Session
+        from ottla.zookeeper.session import ZooKeeperSession
 
-        session = Session(asyncio.get_running_loop(), settings)
+        session = ZooKeeperSession(asyncio.get_running_loop(), settings)
     except ImportError:
         raise Failure("ZooKeeper needs another package; install it: pip install 'ottla[zookeeper]'") from None
     try:
         await asyncio.to_thread(session.open)
         with growing_progress("reading ZooKeeper", unit="znodes") as reach:
             return await survey(session, reach)
-    except (Unreachable, Refused, BadZnode) as problem:
+    except (Unreachable, EnsembleRefusal, BadZnode) as problem:
         raise Failure(str(problem).rstrip(".")) from None
     finally:
         await asyncio.to_thread(session.close)
 
 
-def _text(plan: "Plan") -> str:
+def _text(plan: "MigrationPlan") -> str:
     counted = _counts(plan)
     width = max(len(name) for name in counted)
     standing = "stopped" if plan.obstacle is None else "running"
@@ -145,7 +145,7 @@ def _text(plan: "Plan") -> str:
     return "\n".join(lines).rstrip() + "\n\n"
 
 
-def _counts(plan: "Plan") -> dict[str, int]:
+def _counts(plan: "MigrationPlan") -> dict[str, int]:
     image = plan.image
     return {
         "brokers": len(_brokers(plan)),
@@ -157,14 +157,14 @@ def _counts(plan: "Plan") -> dict[str, int]:
     }
 
 
-def _brokers(plan: "Plan") -> list[int]:
+def _brokers(plan: "MigrationPlan") -> list[int]:
     """Those that are registered, and those that only hold partitions: Kafka's tree forgets a broker that stopped."""
     topics = plan.image.topics.values()
     holders = {broker for topic in topics for partition in topic.partitions for broker in partition.replicas}
     return sorted(holders | plan.image.brokers.keys())
 
 
-def _json(plan: "Plan", voters: "list[BrokerValues]", *, done: bool) -> dict[str, object]:
+def _json(plan: "MigrationPlan", voters: "list[BrokerValues]", *, done: bool) -> dict[str, object]:
     image = plan.image
     return {
         "cluster_id": image.cluster_id,

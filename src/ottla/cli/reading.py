@@ -33,7 +33,7 @@ UNTIL_END_SECONDS = 0.05
 COMMIT_SECONDS = 1.0
 
 
-class Wanted(NamedTuple):
+class ReadRequest(NamedTuple):
     """What to read. Without `most` and `end`: follow the topics until interrupted."""
 
     topics: Sequence[str]
@@ -56,7 +56,7 @@ class Showing(NamedTuple):
 
 
 async def read(
-    cluster: Cluster, settings: Mapping[str, object], wanted: Wanted, showing: Showing, seconds: float
+    cluster: Cluster, settings: Mapping[str, object], wanted: ReadRequest, showing: Showing, seconds: float
 ) -> None:
     """Print what is wanted until there is enough of it."""
     commits = wanted.grouped and str(settings.get("enable.auto.commit", "true")).lower() == "true"
@@ -82,7 +82,7 @@ async def read(
 class _Run:
     """The records of one consumer on their way to standard output; listens to what its group does meanwhile."""
 
-    def __init__(self, consumer: Consumer, wanted: Wanted, showing: Showing, commits: bool) -> None:
+    def __init__(self, consumer: Consumer, wanted: ReadRequest, showing: Showing, commits: bool) -> None:
         self._consumer = consumer
         self._wanted = wanted
         self._showing = showing

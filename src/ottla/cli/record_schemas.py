@@ -33,7 +33,7 @@ ValueMessage: TypeAlias = Annotated[
 ]
 
 
-class Form(NamedTuple):
+class RecordForm(NamedTuple):
     """What keys or values are; `part` is which of them, for sentences about the options."""
 
     part: str
@@ -44,7 +44,7 @@ class Form(NamedTuple):
     schema_id: int | None = None
 
 
-def decoder_of(form: Form) -> Convert | None:
+def decoder_of(form: RecordForm) -> Convert | None:
     """From a record's bytes to text; None when there is nothing to do. ValueError for bytes that are none such."""
     _check(form)
     if form.kind not in WITH_SCHEMA:
@@ -52,7 +52,7 @@ def decoder_of(form: Form) -> Convert | None:
     return unless_null(_avro_decoder(form) if form.kind is DataType.AVRO else _protobuf_decoder(form))
 
 
-def encoder_of(form: Form) -> Convert | None:
+def encoder_of(form: RecordForm) -> Convert | None:
     """From text to the bytes of a record; None when there is nothing to do. ValueError for text that is none such."""
     _check(form)
     if form.kind not in WITH_SCHEMA:
@@ -60,12 +60,12 @@ def encoder_of(form: Form) -> Convert | None:
     return unless_null(_avro_encoder(form) if form.kind is DataType.AVRO else _protobuf_encoder(form))
 
 
-def check_framing(framed: bool, *forms: Form) -> None:
+def check_framing(framed: bool, *forms: RecordForm) -> None:
     if framed and not any(form.kind in WITH_SCHEMA for form in forms):
         raise typer.BadParameter("only avro and protobuf have a frame", param_hint="--framed")
 
 
-def _check(form: Form) -> None:
+def _check(form: RecordForm) -> None:
     kind = f"--{form.part}-type"
     if form.kind not in WITH_SCHEMA:
         for option, given in (("schema", form.schema), ("message", form.message), ("schema-id", form.schema_id)):
@@ -77,7 +77,7 @@ def _check(form: Form) -> None:
         raise typer.BadParameter("Avro has no messages to choose from", param_hint=f"--{form.part}-message")
 
 
-def _made(form: Form, make: Callable[[bytes], Any]) -> Any:
+def _made(form: RecordForm, make: Callable[[bytes], Any]) -> Any:
     """What `make` makes of the schema's content; a `Failure` for what is wrong with it."""
     from ottla.cli.failures import Failure
 
@@ -102,7 +102,7 @@ def _sentence(problem: Exception) -> str:
 # --- Avro -------------------------------------------------------------------------------------------------------------
 
 
-def _avro_decoder(form: Form) -> Callable[[bytes], bytes]:
+def _avro_decoder(form: RecordForm) -> Callable[[bytes], bytes]:
     from ottla.client.consumer.deserializers import Avro
 
     reader: Avro = _made(form, lambda content: Avro(content.decode(), framed=form.framed))
@@ -124,7 +124,7 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-def _avro_encoder(form: Form) -> Callable[[bytes], bytes]:
+def _avro_encoder(form: RecordForm) -> Callable[[bytes], bytes]:
     from ottla.cli.record_avro import Fitting
     from ottla.client.producer.serializers import Avro
 
@@ -154,7 +154,7 @@ def _content(text: bytes) -> Any:
 # --- Protobuf ---------------------------------------------------------------------------------------------------------
 
 
-def _protobuf_decoder(form: Form) -> Callable[[bytes], bytes]:
+def _protobuf_decoder(form: RecordForm) -> Callable[[bytes], bytes]:
     from ottla.client.consumer.deserializers import Protobuf
 
     reader = Protobuf(_message(form), framed=form.framed)
@@ -177,7 +177,7 @@ def _protobuf_decoder(form: Form) -> Callable[[bytes], bytes]:
     return decode
 
 
-def _protobuf_encoder(form: Form) -> Callable[[bytes], bytes]:
+def _protobuf_encoder(form: RecordForm) -> Callable[[bytes], bytes]:
     from ottla.client.producer.serializers import Protobuf
 
     writer = Protobuf(confluent_id=form.schema_id)
@@ -195,7 +195,7 @@ def _protobuf_encoder(form: Form) -> Callable[[bytes], bytes]:
     return encode
 
 
-def _message(form: Form) -> Any:
+def _message(form: RecordForm) -> Any:
     from ottla.client.protobuf_messages import message_class
 
     return _made(form, lambda content: message_class(content, form.message))

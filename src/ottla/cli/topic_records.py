@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ottla.base.vocabulary import TopicPartition
-    from ottla.cli.topic_views import Deletion, Reach
+    from ottla.cli.topic_views import Deletion, OffsetRange
     from ottla.client.cluster import Cluster
     from ottla.client.offsets import FoundOffset
 
@@ -114,9 +114,9 @@ def delete_records(
     require("partition", {str(row.place): row.outcome for row in done})
 
 
-async def _reach(cluster: "Cluster", names: "Sequence[str]", isolation: int, seconds: float) -> "list[Reach]":
+async def _reach(cluster: "Cluster", names: "Sequence[str]", isolation: int, seconds: float) -> "list[OffsetRange]":
     from ottla.cli.named import partitions_named
-    from ottla.cli.topic_views import Reach
+    from ottla.cli.topic_views import OffsetRange
     from ottla.client.admin.topics import TopicAdmin
     from ottla.client.offsets import EARLIEST, LATEST, raise_errors
 
@@ -126,7 +126,7 @@ async def _reach(cluster: "Cluster", names: "Sequence[str]", isolation: int, sec
     following = await admin.offsets(dict.fromkeys(places, LATEST), seconds, isolation=isolation)
     raise_errors(first)
     raise_errors(following)
-    return [Reach(place, first[place].offset, following[place].offset) for place in places]
+    return [OffsetRange(place, first[place].offset, following[place].offset) for place in places]
 
 
 async def _found(

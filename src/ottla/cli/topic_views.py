@@ -35,7 +35,7 @@ class Listed(NamedTuple):
     counts: PerPartition | None
 
 
-class Reach(NamedTuple):
+class OffsetRange(NamedTuple):
     """Where a partition begins, and the offset its next record gets."""
 
     place: TopicPartition
@@ -105,7 +105,7 @@ def list_json(listed: Listed) -> list[dict[str, Any]]:
     ]
 
 
-def reach_table(rows: Sequence[Reach]) -> Table:
+def reach_table(rows: Sequence[OffsetRange]) -> Table:
     columns = [
         Column("TOPIC"),
         Column("PARTITION", True),
@@ -120,7 +120,7 @@ def reach_table(rows: Sequence[Reach]) -> Table:
     return Table(columns, cells)
 
 
-def reach_json(rows: Sequence[Reach]) -> list[dict[str, Any]]:
+def reach_json(rows: Sequence[OffsetRange]) -> list[dict[str, Any]]:
     return [
         {
             "topic": row.place.topic,

@@ -15,7 +15,7 @@ from ottla.base.vocabulary import TopicPartition
 Assignment = dict[TopicPartition, tuple[int, ...]]
 
 
-class Plan(NamedTuple):
+class BalancePlan(NamedTuple):
     """The partitions whose replicas change, before and after; the first replica is the one that should lead."""
 
     before: Mapping[TopicPartition, tuple[int, ...]]
@@ -47,14 +47,14 @@ def plan(
     assignment: Mapping[TopicPartition, Sequence[int]],
     racks: Mapping[int, str | None],
     sizes: Mapping[TopicPartition, int],
-) -> Plan:
+) -> BalancePlan:
     """An even distribution over the brokers of `racks`; replicas on other brokers stay where they are."""
     before = {partition: tuple(replicas) for partition, replicas in sorted(assignment.items())}
     after = dict(before)
     _spread_replicas(after, racks, sizes)
     _spread_leaders(after, racks)
     changed = [partition for partition in before if before[partition] != after[partition]]
-    return Plan({each: before[each] for each in changed}, {each: after[each] for each in changed})
+    return BalancePlan({each: before[each] for each in changed}, {each: after[each] for each in changed})
 
 
 def _spread_replicas(

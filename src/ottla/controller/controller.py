@@ -17,8 +17,8 @@ from ottla.controller import replies
 from ottla.controller.heartbeats import Heartbeats
 from ottla.controller.image_loader import ImageLoader, Subscriber
 from ottla.controller.ledger import Ledger
-from ottla.controller.ports import Quorum
-from ottla.controller.timers import Chores, Intervals
+from ottla.controller.ports import MetadataQuorum
+from ottla.controller.timers import ControllerTimers, Intervals
 from ottla.log.files import StorageFailure, World
 from ottla.metadata import (
     brokers,
@@ -32,8 +32,8 @@ from ottla.metadata import (
     reassignments,
     topics,
 )
-from ottla.metadata.brokers import Holder
-from ottla.metadata.decision import Decision, Place, Refusal
+from ottla.metadata.brokers import RegisteredProcess
+from ottla.metadata.decision import DecisionContext, MetadataDecision, Refusal
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
@@ -73,7 +73,10 @@ NOT_CONTROLLER = Refusal(ErrorCode.NOT_CONTROLLER, "This is not the correct cont
 
 
 class Controller:
-    """See the module. `attach` the quorum before it starts; it tells this object what was committed (QuorumEvents)."""
+    """The controller of one node; it decides while that node leads the quorum.
+
+    `attach` the quorum before it starts; it tells this object what was committed (QuorumEvents).
+    """
 
     supported_features: Mapping[str, tuple[int, int]] = features.SUPPORTED
 
@@ -86,8 +89,8 @@ class Controller:
         self._values_of: Mapping[tuple[int, str], Mapping[str, str]] = {}
         intervals = Intervals.of(values)
         self._heartbeats = Heartbeats(intervals.session)
-        self._chores = Chores(self, self._heartbeats, world.clock, intervals)
-        self._attached: tuple[Quorum, Ledger] | None = None
+        self._chores = ControllerTimers(self, self._heartbeats, world.clock, intervals)
+        self._attached: tuple[MetadataQuorum, Ledger] | None = None
         self._when_leading: list[Callable[[], None]] = []
         self.elections = 0
         """Partitions that got another leader while this node decided."""
@@ -100,12 +103,12 @@ class Controller:
         self._may_found: Callable[[], bool] = lambda: True
         self._session_seconds = intervals.session
 
-    def attach(self, quorum: Quorum) -> None:
+    def attach(self, quorum: MetadataQuorum) -> None:
         """Where decisions go. The quorum in turn is made with this object as its events."""
         self._attached = (quorum, Ledger(self._loader, quorum))
 
     @property
-    def _quorum(self) -> Quorum:
+    def _quorum(self) -> MetadataQuorum:
         assert self._attached is not None, "attach comes first"
         return self._attached[0]
 
@@ -219,7 +222,7 @@ class Controller:
         except (NotLeader, StorageFailure) as failure:
             logger.error("a transaction of another leader cannot be aborted: %s", failure)
 
-    def _first_facts(self, place: Place) -> list[Fact]:
+    def _first_facts(self, place: DecisionContext) -> list[Fact]:
         return [*features.bootstrap(), *eligible.one_number(place.image, place.values)]
 
     # --- brokers and controllers -------------------------------------------------------------------------------------
@@ -228,10 +231,10 @@ class Controller:
         broker_id = request.broker_id
         epoch = -1
 
-        def decide(place: Place) -> Decision[BrokerRegistrationResponse]:
+        def decide(place: DecisionContext) -> MetadataDecision[BrokerRegistrationResponse]:
             nonlocal epoch
             broker = place.image.brokers.get(broker_id)
-            holder = Holder.GONE
+            holder = RegisteredProcess.GONE
             if broker is not None and not broker.fenced:
                 holder = self._heartbeats.holder(broker_id, self._world.clock.monotonic())
             decision = brokers.register(request, place, self._quorum.end_offset, holder)
@@ -252,7 +255,7 @@ class Controller:
         broker_id = request.broker_id
         shuts_down = False
 
-        def decide(place: Place) -> Decision[BrokerHeartbeatResponse]:
+        def decide(place: DecisionContext) -> MetadataDecision[BrokerHeartbeatResponse]:
             nonlocal shuts_down
             known = place.image.brokers.get(broker_id)
             if known is not None and known.fenced and not self._is_present(broker_id, known.epoch):
@@ -278,7 +281,7 @@ class Controller:
         )
 
     async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-        def decide(place: Place) -> Decision[UnregisterBrokerResponse]:
+        def decide(place: DecisionContext) -> MetadataDecision[UnregisterBrokerResponse]:
             decision = brokers.unregister(request, place)
             if decision.facts:
                 self._heartbeats.forget(request.broker_id)
@@ -345,7 +348,7 @@ class Controller:
         self, request: ListPartitionReassignmentsRequest
     ) -> ListPartitionReassignmentsResponse:
         return await self._submit(
-            lambda place: Decision([], reassignments.in_progress(request, place.image)),
+            lambda place: MetadataDecision([], reassignments.in_progress(request, place.image)),
             lambda refusal: ListPartitionReassignmentsResponse(error_code=refusal.error, error_message=refusal.message),
         )
 
@@ -405,7 +408,7 @@ class Controller:
 
     async def _submit(
         self,
-        decide: Callable[[Place], Decision[R]],
+        decide: Callable[[DecisionContext], MetadataDecision[R]],
         refuse: Callable[[Refusal], R],
         *,
         decided: Callable[[int], None] | None = None,
@@ -436,7 +439,7 @@ class Controller:
             return NOT_CONTROLLER
         return _storage_refusal(damaged)
 
-    def carry_out(self, decide: Callable[[Place], list[Fact]], why: str, level: int = INFO) -> int:
+    def carry_out(self, decide: Callable[[DecisionContext], list[Fact]], why: str, level: int = INFO) -> int:
         """Something that nobody waits for; how many facts it came to."""
         if not self.active:
             return 0
@@ -464,7 +467,7 @@ class Controller:
         self._chores.stored()
         return offset
 
-    def _place(self) -> Place:
+    def _place(self) -> DecisionContext:
         image = self._ledger.latest
         assert image is not None
         if self._values_of is not image.configs:
@@ -472,7 +475,7 @@ class Controller:
             self._values = self._static_values.with_dynamic(
                 image.config(ResourceType.BROKER, str(self.node_id)), image.config(ResourceType.BROKER, "")
             )
-        return Place(image, self._values)
+        return DecisionContext(image, self._values)
 
 
 def _storage_refusal(failure: StorageFailure) -> Refusal:

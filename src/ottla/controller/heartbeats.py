@@ -7,7 +7,7 @@ call and never goes back.
 
 from collections.abc import Iterable
 
-from ottla.metadata.brokers import Holder, Standing
+from ottla.metadata.brokers import HeartbeatState, RegisteredProcess
 
 NO_LIMIT = 1 << 62
 
@@ -49,12 +49,12 @@ class Heartbeats:
     def clear(self) -> None:
         self._sessions.clear()
 
-    def holder(self, broker_id: int, now: float) -> Holder:
+    def holder(self, broker_id: int, now: float) -> RegisteredProcess:
         """What is known of the process that has this id."""
         session = self._sessions.get(broker_id)
         if session is None or now - session.heard >= self._seconds:
-            return Holder.GONE
-        return Holder.UNHEARD if session.offset < 0 else Holder.ALIVE
+            return RegisteredProcess.GONE
+        return RegisteredProcess.UNHEARD if session.offset < 0 else RegisteredProcess.ALIVE
 
     def expired(self, now: float) -> list[int]:
         """Brokers whose sessions ended."""
@@ -72,8 +72,8 @@ class Heartbeats:
         if session is not None and session.shutdown_offset is None:
             session.shutdown_offset = offset
 
-    def standing(self, broker_id: int, active: Iterable[int]) -> Standing:
+    def standing(self, broker_id: int, active: Iterable[int]) -> HeartbeatState:
         """What is known of a broker beyond the image; `active` are all brokers that take part."""
         session = self._sessions.get(broker_id)
         others = [self._sessions[each].offset for each in active if each != broker_id and each in self._sessions]
-        return Standing(None if session is None else session.shutdown_offset, min(others, default=NO_LIMIT))
+        return HeartbeatState(None if session is None else session.shutdown_offset, min(others, default=NO_LIMIT))

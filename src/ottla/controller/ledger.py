@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ottla.controller.image_loader import ImageLoader
-from ottla.controller.ports import Quorum
+from ottla.controller.ports import MetadataQuorum
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage
 from ottla.quorum.ports import Stored
 
 
-class _Pending(NamedTuple):
+class _PendingDecision(NamedTuple):
     """A decision on its way; `committed` becomes True when it is committed, False when somebody else leads."""
 
     offset: int
@@ -31,10 +31,10 @@ class _Pending(NamedTuple):
 class Ledger:
     """Decisions of one node while it leads."""
 
-    def __init__(self, loader: ImageLoader, quorum: Quorum) -> None:
+    def __init__(self, loader: ImageLoader, quorum: MetadataQuorum) -> None:
         self._loader = loader
         self._quorum = quorum
-        self._pending: deque[_Pending] = deque()
+        self._pending: deque[_PendingDecision] = deque()
         self.latest: ClusterImage | None = None
         """What is committed and what is on its way; None while another node decides."""
 
@@ -59,7 +59,7 @@ class Ledger:
         offset = self._quorum.end_offset + len(facts) - 1
         image = delta.apply(offset, self._quorum.epoch)
         # Before the append: a quorum of one may commit within the call.
-        self._pending.append(_Pending(offset, delta, image, asyncio.get_running_loop().create_future()))
+        self._pending.append(_PendingDecision(offset, delta, image, asyncio.get_running_loop().create_future()))
         before, self.latest = self.latest, image
         try:
             end = self._quorum.append(facts)

@@ -12,7 +12,7 @@ from ottla.quorum.ports import Voter
 from ottla.wire.schema import Root
 
 
-class Quorum(Protocol):
+class MetadataQuorum(Protocol):
     """Where facts go. They come back through the controller's `committed`."""
 
     @property
@@ -41,7 +41,7 @@ class Quorum(Protocol):
         ...
 
 
-class ServedQuorum(Quorum, Protocol):
+class ServedQuorum(MetadataQuorum, Protocol):
     """What a controller's listener needs beside."""
 
     @property

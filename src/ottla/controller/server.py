@@ -18,7 +18,7 @@ from ottla.metadata import portions
 from ottla.metadata.topics import too_much_to_create, too_much_to_grow
 from ottla.net.connection import Connection
 from ottla.net.connections import ConnectionLimits, Connections
-from ottla.net.dispatch import Context, Dispatcher, Handler, Limits
+from ottla.net.dispatch import Context, Dispatcher, Handler, RequestLimits
 from ottla.net.portions import AT_ONCE, Look, at_most, in_portions
 from ottla.wire.apis import API_VERSIONS, TABLE, Api
 from ottla.wire.links import Links
@@ -124,7 +124,7 @@ class ControllerServer:
         controller: Controller,
         quorum: ServedQuorum,
         connection_limits: ConnectionLimits,
-        limits: Limits,
+        limits: RequestLimits,
     ) -> None:
         self.loop, self._threads, links, self.clock, listener = place
         self.controller = controller
@@ -147,7 +147,7 @@ class ControllerServer:
 
 
 class _ServerDispatcher(Dispatcher):
-    def __init__(self, server: ControllerServer, limits: Limits) -> None:
+    def __init__(self, server: ControllerServer, limits: RequestLimits) -> None:
         super().__init__(server, SERVED, handler_of, limits)
         self._server = server
 

@@ -12,7 +12,7 @@ from ottla.base.ports import Clock
 from ottla.base.settings.values import BrokerValues
 from ottla.controller.heartbeats import Heartbeats
 from ottla.metadata import elections
-from ottla.metadata.decision import Place
+from ottla.metadata.decision import DecisionContext
 from ottla.metadata.facts import Fact
 
 AGAIN_SECONDS = 0.1
@@ -40,14 +40,14 @@ class Intervals(NamedTuple):
         )
 
 
-class Chief(Protocol):
+class TimerActions(Protocol):
     """Who does what the chores find necessary."""
 
     def session_expired(self, broker_id: int) -> None:
         """Of a broker."""
         ...
 
-    def carry_out(self, decide: Callable[[Place], list[Fact]], why: str) -> int:
+    def carry_out(self, decide: Callable[[DecisionContext], list[Fact]], why: str) -> int:
         """Store what is decided, if it can be; how many facts that were."""
         ...
 
@@ -56,10 +56,10 @@ class Chief(Protocol):
         ...
 
 
-class Chores:
+class ControllerTimers:
     """The timers of one leadership."""
 
-    def __init__(self, chief: Chief, heartbeats: Heartbeats, clock: Clock, intervals: Intervals) -> None:
+    def __init__(self, chief: TimerActions, heartbeats: Heartbeats, clock: Clock, intervals: Intervals) -> None:
         self._chief = chief
         self._heartbeats = heartbeats
         self._clock = clock

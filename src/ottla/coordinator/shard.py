@@ -77,7 +77,7 @@ class Machine(Protocol):
     def expire(self, now: Now) -> Any: ...
 
 
-class Writer(NamedTuple):
+class BatchWriter(NamedTuple):
     """In whose name a batch is written: a producer's, for facts that belong to its transaction."""
 
     producer_id: int
@@ -85,7 +85,7 @@ class Writer(NamedTuple):
 
 
 class CoordinatorShard(Generic[F, R]):
-    """See the module."""
+    """One led partition and its machine."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class CoordinatorShard(Generic[F, R]):
     # --- decisions ---
 
     def carry_out(
-        self, decision: Decided[F, R], refused: Callable[[ErrorCode], R], writer: Writer | None = None
+        self, decision: Decided[F, R], refused: Callable[[ErrorCode], R], writer: BatchWriter | None = None
     ) -> "R | asyncio.Future[R] | None":
         """Store and apply it; answers the asker's reply, now or as a future, or None when the asker waits."""
         if decision.facts:
@@ -150,19 +150,19 @@ class CoordinatorShard(Generic[F, R]):
         """The answer to a question that changes nothing: it waits until whatever it tells of is committed."""
         return settled(self._commits, (self,), answer, refused)
 
-    def _store(self, facts: Sequence[F], writer: Writer | None = None) -> ErrorCode:
+    def _store(self, facts: Sequence[F], writer: BatchWriter | None = None) -> ErrorCode:
         """Append them as one batch and apply them."""
         error = self._append(facts, writer)
         if error == ErrorCode.NONE:
             self._apply(facts, writer)
         return error
 
-    def _apply(self, facts: Sequence[F], writer: Writer | None) -> None:
+    def _apply(self, facts: Sequence[F], writer: BatchWriter | None) -> None:
         apply = self._machine.apply
         for fact in facts:
             apply(fact)
 
-    def _append(self, facts: Sequence[F], writer: Writer | None) -> ErrorCode:
+    def _append(self, facts: Sequence[F], writer: BatchWriter | None) -> ErrorCode:
         partition = self.partition
         log = partition.log
         if log is None:
@@ -278,7 +278,7 @@ class CoordinatorShard(Generic[F, R]):
         self._release(self._machine.given_up())
 
 
-class Holder(Protocol):
+class LedPartition(Protocol):
     """What an answer may tell of."""
 
     partition: Partition
@@ -286,7 +286,7 @@ class Holder(Protocol):
 
 
 def settled(
-    commits: Commits, shards: Sequence[Holder], answer: A, refused: Callable[[ErrorCode], A]
+    commits: Commits, shards: Sequence[LedPartition], answer: A, refused: Callable[[ErrorCode], A]
 ) -> "A | asyncio.Future[A]":
     """The answer to a question about several shards: it waits until whatever it tells of is committed."""
     waiting = [

@@ -19,7 +19,7 @@ CONSUMER = "consumer"
 """The protocol type of consumers; of these the coordinator understands which topics they subscribe to."""
 
 
-class State(Enum):
+class GroupState(Enum):
     """The states of a group, by Kafka's names."""
 
     EMPTY = "Empty"
@@ -29,7 +29,7 @@ class State(Enum):
     DEAD = "Dead"
 
 
-class Member(NamedTuple):
+class ClassicMember(NamedTuple):
     """One member. `joining` and `syncing` are who waits for the answers to its requests."""
 
     member_id: str
@@ -60,7 +60,7 @@ class InitialDelay(NamedTuple):
 
 
 class ClassicGroup:
-    """See the module."""
+    """One group."""
 
     __slots__ = (
         "generation",
@@ -86,14 +86,14 @@ class ClassicGroup:
 
     def __init__(self, group_id: str, since_ms: int) -> None:
         self.group_id = group_id
-        self.state = State.EMPTY
-        self.previous = State.DEAD
+        self.state = GroupState.EMPTY
+        self.previous = GroupState.DEAD
         self.since_ms = since_ms
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.leader: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicMember] = {}
         self.static: dict[str, str] = {}
         """Member ids of static members, by instance id."""
         self.pending: set[str] = set()
@@ -138,7 +138,7 @@ class ClassicGroup:
             group.leader = stored.leader
         for kept in stored.members:
             group.add(
-                Member(
+                ClassicMember(
                     kept.member_id,
                     kept.instance_id,
                     kept.client_id,
@@ -150,7 +150,7 @@ class ClassicGroup:
                 )
             )
         if group.members:
-            group.state = State.STABLE
+            group.state = GroupState.STABLE
         group.note_subscriptions()
         return group
 
@@ -179,7 +179,7 @@ class ClassicGroup:
 
     # --- members ---
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicMember) -> None:
         if member.instance_id is not None:
             assert member.instance_id not in self.static, member.instance_id
             self.static[member.instance_id] = member.member_id
@@ -188,7 +188,7 @@ class ClassicGroup:
         self.members[member.member_id] = member
         self.pending.discard(member.member_id)
 
-    def remove(self, member_id: str) -> Member | None:
+    def remove(self, member_id: str) -> ClassicMember | None:
         """Forget a member or a pending one; another member leads when it was the leader."""
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
@@ -220,7 +220,7 @@ class ClassicGroup:
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Whether somebody who speaks these protocols can join."""
         wanted = set(names)
-        if self.state is State.EMPTY:
+        if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(wanted)
         if protocol_type != self.protocol_type:
             return False
@@ -252,7 +252,7 @@ class ClassicGroup:
 
     @property
     def empty(self) -> bool:
-        return self.state is State.EMPTY
+        return self.state is GroupState.EMPTY
 
     def member_error(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Whether this is a member, and for a static one the present bearer of its instance id."""
@@ -266,7 +266,7 @@ class ClassicGroup:
 
     def commit_error(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         """Whether these credentials may commit offsets now; generation -1 without a member is a simple consumer's."""
-        if generation < 0 and self.state is State.EMPTY:
+        if generation < 0 and self.state is GroupState.EMPTY:
             return ErrorCode.NONE
         if generation < 0 and not member_id and instance_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -275,23 +275,23 @@ class ClassicGroup:
             return error
         if generation != self.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is State.COMPLETING else ErrorCode.NONE
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is GroupState.COMPLETING else ErrorCode.NONE
 
     def offset_delete_error(self) -> ErrorCode:
-        if self.state is State.EMPTY or self.protocol_type == CONSUMER:
+        if self.state is GroupState.EMPTY or self.protocol_type == CONSUMER:
             return ErrorCode.NONE
         return ErrorCode.NON_EMPTY_GROUP
 
     def delete_error(self) -> ErrorCode:
-        return ErrorCode.NONE if self.state is State.EMPTY else ErrorCode.NON_EMPTY_GROUP
+        return ErrorCode.NONE if self.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
 
     def expiry_base_ms(self, committed: StoredOffset) -> int | None:
         """From when on the retention of an offset counts; None while the group holds it."""
         if self.protocol_type is None:
             return committed.commit_ms
-        if self.state is State.EMPTY:
+        if self.state is GroupState.EMPTY:
             return self.since_ms if self.since_ms >= 0 else committed.commit_ms
-        if self.state is State.STABLE and self.protocol_type == CONSUMER and self.subscribed is not None:
+        if self.state is GroupState.STABLE and self.protocol_type == CONSUMER and self.subscribed is not None:
             return committed.commit_ms
         return None
 

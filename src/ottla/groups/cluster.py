@@ -19,7 +19,7 @@ class Topic(NamedTuple):
     """Of each partition: the racks of its replicas."""
 
 
-class Cluster(Protocol):
+class GroupCluster(Protocol):
     """Topics and the settings of groups, as they are now."""
 
     @property

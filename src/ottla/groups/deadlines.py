@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 
 class Deadlines:
-    """See the module."""
+    """The next deadline of every group."""
 
     def __init__(self) -> None:
         self._queue: list[tuple[int, str]] = []

@@ -26,7 +26,7 @@ class Caller(NamedTuple):
     version: int
 
 
-class Session(NamedTuple):
+class SessionExtended(NamedTuple):
     """A member was heard of: its session now lasts until then."""
 
     group_id: str
@@ -63,7 +63,7 @@ class Aftermath(NamedTuple):
     """The version of the cluster that the group's topics were compared with."""
 
 
-class Decision(NamedTuple):
+class GroupDecision(NamedTuple):
     """Facts to store, then answers to give. `reply` is the asker's; None when it waits or is among `released`."""
 
     reply: Message | None
@@ -72,7 +72,7 @@ class Decision(NamedTuple):
     """Answers to requests that waited, by their tokens."""
     group: "ClassicGroup | None" = None
     """The group as it is afterwards, with what is not stored: who waits, until when."""
-    session: Session | None = None
+    session: SessionExtended | None = None
     aftermath: Aftermath | None = None
 
 
@@ -89,7 +89,7 @@ CONSUMER_DEFAULTS: Mapping[str, int] = {
 }
 
 
-class Limits(NamedTuple):
+class GroupLimits(NamedTuple):
     """What settings say about groups."""
 
     min_session_ms: int = 6_000

@@ -33,7 +33,7 @@ class Embedded(NamedTuple):
     """Whatever the assignor wants to tell the leader."""
 
 
-class _Reader:
+class _ProtocolReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
@@ -80,7 +80,7 @@ class _Reader:
 
 def read_subscription(data: bytes) -> Embedded:
     try:
-        reader = _Reader(data)
+        reader = _ProtocolReader(data)
         version = reader.short()
         if version < 0:
             raise BadFormat("a negative version")
@@ -121,7 +121,7 @@ def read_assignment(data: bytes) -> Mapping[str, Sequence[int]]:
     if not data:
         return {}
     try:
-        reader = _Reader(data)
+        reader = _ProtocolReader(data)
         if reader.short() < 0:
             raise BadFormat("a negative version")
         return reader.partitions()
@@ -148,7 +148,7 @@ def write_remembered(remembered: Remembered) -> bytes:
 def read_remembered(data: bytes) -> Remembered:
     """Its first version had no generation."""
     try:
-        reader = _Reader(data)
+        reader = _ProtocolReader(data)
         partitions = reader.partitions()
         return Remembered(partitions, reader.whole() if reader.left else -1)
     except (StructError, UnicodeDecodeError) as problem:

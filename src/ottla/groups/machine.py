@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
 from ottla.groups import modern_decider
-from ottla.groups.classic import ClassicGroup, State
-from ottla.groups.cluster import Cluster, NoTopics
+from ottla.groups.classic import ClassicGroup, GroupState
+from ottla.groups.cluster import GroupCluster, NoTopics
 from ottla.groups.deadlines import Deadlines
-from ottla.groups.decision import Aftermath, Caller, Decision, Limits, Now, Session, Token
+from ottla.groups.decision import Aftermath, Caller, GroupDecision, GroupLimits, Now, SessionExtended, Token
 from ottla.groups.facts import Fact, GroupFact, OffsetFact, StoredGroup
 from ottla.groups.modern import ConsumerGroup
 from ottla.groups.modern_facts import EpochFact, ModernFact, is_end
@@ -45,13 +45,13 @@ LOOKED_AT_ONCE = 100
 
 
 class GroupMachine:
-    """See the module."""
+    """The groups of one partition."""
 
-    def __init__(self, limits: Limits, random: Random, now: Now, cluster: Cluster | None = None) -> None:
+    def __init__(self, limits: GroupLimits, random: Random, now: Now, cluster: GroupCluster | None = None) -> None:
         self.limits = limits
         """Replaceable at any time."""
         self._random = random
-        self.cluster: Cluster = NoTopics() if cluster is None else cluster
+        self.cluster: GroupCluster = NoTopics() if cluster is None else cluster
         self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
         self.offsets = OffsetTable()
         self._deadlines = Deadlines()
@@ -85,7 +85,7 @@ class GroupMachine:
         if isinstance(fact, EpochFact) and fact.epoch is None:
             del self.groups[fact.group_id]
 
-    def follow(self, decision: Decision) -> None:
+    def follow(self, decision: GroupDecision) -> None:
         """The facts of a decision are stored and applied: what it says beside them holds from now on."""
         group, session = decision.group, decision.session
         if group is not None:
@@ -140,15 +140,17 @@ class GroupMachine:
         group = self.groups.get(group_id)
         return group.patterns if isinstance(group, ConsumerGroup) else ()
 
-    def decide_consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: Now) -> Decision:
+    def decide_consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: Now
+    ) -> GroupDecision:
         """Of the consumer protocol."""
         member_id = request.member_id or self._identity()
         return modern_decider.decide_heartbeat(self, request, caller, now, member_id)
 
-    def decide_join(self, request: JoinGroupRequest, caller: Caller, now: Now) -> Decision:
+    def decide_join(self, request: JoinGroupRequest, caller: Caller, now: Now) -> GroupDecision:
         limits = self.limits
         if not limits.min_session_ms <= request.session_timeout_ms <= limits.max_session_ms:
-            return Decision(join_refused(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT, caller.version))
+            return GroupDecision(join_refused(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT, caller.version))
         group = self.groups.get(request.group_id)
         before: Sequence[Fact] = ()
         if isinstance(group, ConsumerGroup):
@@ -156,7 +158,7 @@ class GroupMachine:
                 return modern_decider.decide_join(self, group, request, caller, now, self._identity())
             before, group = group.gone(), None
         if group is None and request.member_id:
-            return Decision(join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID, caller.version))
+            return GroupDecision(join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID, caller.version))
         draft = ClassicGroup(request.group_id, now.wall_ms) if group is None else group.copy()
         step = Rebalance(draft, limits, now)
         reply = step.join(request, caller, self._identity())
@@ -173,16 +175,16 @@ class GroupMachine:
         text = number.hex()
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
-    def decide_sync(self, request: SyncGroupRequest, caller: Caller, now: Now) -> Decision:
+    def decide_sync(self, request: SyncGroupRequest, caller: Caller, now: Now) -> GroupDecision:
         group = self.groups.get(request.group_id)
         if group is None:
-            return Decision(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+            return GroupDecision(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         if isinstance(group, ConsumerGroup):
             return modern_decider.decide_sync(self, group, request, now)
         step = Rebalance(group.copy(), self.limits, now)
         return step.decision(step.sync(request, caller))
 
-    def decide_heartbeat(self, request: HeartbeatRequest, now: Now) -> Decision:
+    def decide_heartbeat(self, request: HeartbeatRequest, now: Now) -> GroupDecision:
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return modern_decider.decide_classic_heartbeat(self, group, request, now)
@@ -192,12 +194,12 @@ class GroupMachine:
             if error == ErrorCode.NONE and request.generation_id != group.generation:
                 error = ErrorCode.ILLEGAL_GENERATION
         if group is None or error != ErrorCode.NONE:
-            return Decision(HeartbeatResponse(error_code=error))
-        if group.state is State.PREPARING:
+            return GroupDecision(HeartbeatResponse(error_code=error))
+        if group.state is GroupState.PREPARING:
             error = ErrorCode.REBALANCE_IN_PROGRESS
-        return Decision(HeartbeatResponse(error_code=error), session=_renewed(group, request.member_id, now))
+        return GroupDecision(HeartbeatResponse(error_code=error), session=_renewed(group, request.member_id, now))
 
-    def decide_leave(self, request: LeaveGroupRequest, now: Now) -> Decision:
+    def decide_leave(self, request: LeaveGroupRequest, now: Now) -> GroupDecision:
         """Of the members named in `members`; an old request's single member is put there by the caller."""
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
@@ -209,13 +211,13 @@ class GroupMachine:
             results.append(MemberResponse(leaving.member_id, leaving.group_instance_id, error))
         reply = LeaveGroupResponse(members=results)
         if step is None or all(result.error_code != ErrorCode.NONE for result in results):
-            return Decision(reply)
+            return GroupDecision(reply)
         step.left()
         return step.decision(reply)
 
     # --- offsets ---
 
-    def decide_commit(self, request: OffsetCommitRequest, version: int, now: Now) -> Decision:
+    def decide_commit(self, request: OffsetCommitRequest, version: int, now: Now) -> GroupDecision:
         """Of topics that exist; where the request names them by id, the caller has filled in the names."""
         group = self.groups.get(request.group_id)
         generation = request.generation_id_or_member_epoch
@@ -223,20 +225,20 @@ class GroupMachine:
             if generation >= 0:
                 known = version >= GROUP_ID_NOT_FOUND_FROM
                 error = ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
-                return Decision(commit_refused(request, error))
+                return GroupDecision(commit_refused(request, error))
             session = None
         elif isinstance(group, ConsumerGroup):
             error = _modern_commit_error(group, request, version)
             if error != ErrorCode.NONE:
-                return Decision(commit_refused(request, error))
+                return GroupDecision(commit_refused(request, error))
             session = None
         else:
             error = group.commit_error(request.member_id, request.group_instance_id, generation)
             if error != ErrorCode.NONE:
-                return Decision(commit_refused(request, error))
+                return GroupDecision(commit_refused(request, error))
             session = _renewed(group, request.member_id, now) if request.member_id in group.members else None
         facts, reply = committed_facts(request, now.wall_ms, self.limits.metadata_bytes)
-        return Decision(reply, facts, session=session)
+        return GroupDecision(reply, facts, session=session)
 
     def fetched(
         self, group_id: str, topics: Sequence[OffsetFetchRequestTopics] | None
@@ -244,12 +246,12 @@ class GroupMachine:
         """Committed offsets; of all topics when none are named."""
         return self.offsets.fetched(group_id, topics)
 
-    def decide_offset_delete(self, request: OffsetDeleteRequest) -> Decision:
+    def decide_offset_delete(self, request: OffsetDeleteRequest) -> GroupDecision:
         """Of topics that exist."""
         group = self.groups.get(request.group_id)
         error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.offset_delete_error()
         if group is None or error != ErrorCode.NONE:
-            return Decision(OffsetDeleteResponse(error_code=error))
+            return GroupDecision(OffsetDeleteResponse(error_code=error))
         facts: list[Fact] = []
         topics = []
         for topic in request.topics:
@@ -260,21 +262,21 @@ class GroupMachine:
                 facts += self.offsets.deleted(request.group_id, topic.name, indexes)
             results = [OffsetDeleteResponsePartition(index, error) for index in indexes]
             topics.append(OffsetDeleteResponseTopic(topic.name, results))
-        return Decision(OffsetDeleteResponse(topics=topics), facts)
+        return GroupDecision(OffsetDeleteResponse(topics=topics), facts)
 
     # --- administration ---
 
-    def decide_delete(self, group_id: str) -> Decision:
+    def decide_delete(self, group_id: str) -> GroupDecision:
         group = self.groups.get(group_id)
         error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.delete_error()
         reply = DeletableGroupResult(group_id, error)
         if group is None or error != ErrorCode.NONE:
-            return Decision(reply)
-        return Decision(reply, [*self.offsets.all_of(group_id), *_gone(group)])
+            return GroupDecision(reply)
+        return GroupDecision(reply, [*self.offsets.all_of(group_id), *_gone(group)])
 
-    def decide_topics_removed(self, names: Collection[str]) -> Decision:
+    def decide_topics_removed(self, names: Collection[str]) -> GroupDecision:
         """Offsets in topics that are gone mean nothing."""
-        return Decision(None, self.offsets.of_topics(names))
+        return GroupDecision(None, self.offsets.of_topics(names))
 
     # --- time ---
 
@@ -285,7 +287,7 @@ class GroupMachine:
         first = self._deadlines.first()
         return self._next_look_ms if first is None else min(first, self._next_look_ms)
 
-    def expire(self, now: Now) -> Decision | None:
+    def expire(self, now: Now) -> GroupDecision | None:
         """The next thing that is due; to be called until it answers None."""
         while (group_id := self._deadlines.take(now.steady_ms)) is not None:
             group = self.groups.get(group_id)
@@ -303,7 +305,7 @@ class GroupMachine:
             return step.decision(None)
         return self._expire_offsets(now)
 
-    def _expire_offsets(self, now: Now) -> Decision | None:
+    def _expire_offsets(self, now: Now) -> GroupDecision | None:
         if not self._to_look_at:
             if now.steady_ms < self._next_look_ms:
                 return None
@@ -319,7 +321,7 @@ class GroupMachine:
             if without and group.empty:
                 facts += _gone(group)
         del self._to_look_at[-LOOKED_AT_ONCE:]
-        return Decision(None, facts)
+        return GroupDecision(None, facts)
 
 
 def _gone(group: ClassicGroup | ConsumerGroup) -> Sequence[Fact]:
@@ -339,6 +341,6 @@ def _modern_commit_error(group: ConsumerGroup, request: OffsetCommitRequest, ver
     return error
 
 
-def _renewed(group: ClassicGroup, member_id: str, now: Now) -> Session:
+def _renewed(group: ClassicGroup, member_id: str, now: Now) -> SessionExtended:
     until_ms = now.steady_ms + group.members[member_id].session_timeout_ms
-    return Session(group.group_id, member_id, until_ms)
+    return SessionExtended(group.group_id, member_id, until_ms)

@@ -17,11 +17,11 @@ from ottla.groups.modern_facts import (
     Current,
     CurrentFact,
     EpochFact,
+    MemberProgress,
     ModernFact,
     Owned,
     Partitions,
     PatternFact,
-    Progress,
     Resolved,
     Subscription,
     SubscriptionFact,
@@ -47,7 +47,7 @@ class GroupState(Enum):
     STABLE = "Stable"
 
 
-class Member(NamedTuple):
+class ConsumerMember(NamedTuple):
     """One member."""
 
     member_id: str
@@ -59,7 +59,7 @@ class Member(NamedTuple):
         return self.subscription.classic is not None
 
     def reconciled_to(self, epoch: int) -> bool:
-        return self.current.progress is Progress.STABLE and self.current.epoch == epoch
+        return self.current.progress is MemberProgress.STABLE and self.current.epoch == epoch
 
     def held(self) -> Partitions:
         """What it has and what it has yet to give back."""
@@ -71,7 +71,7 @@ class Member(NamedTuple):
 
 
 class ConsumerGroup:
-    """See the module."""
+    """One group."""
 
     __slots__ = (
         "deadlines",
@@ -95,7 +95,7 @@ class ConsumerGroup:
         self.target_epoch = FIRST_EPOCH
         self.target_ms = 0
         """When the targets were computed, by the wall clock; 0 for never."""
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ConsumerMember] = {}
         self.static: dict[str, str] = {}
         """Member ids of static members, by instance id."""
         self.targets: dict[str, Partitions] = {}
@@ -140,7 +140,9 @@ class ConsumerGroup:
     def _apply_subscription(self, fact: SubscriptionFact) -> None:
         member = self.members.get(fact.member_id)
         if fact.subscription is not None:
-            self.members[fact.member_id] = (member or Member(fact.member_id))._replace(subscription=fact.subscription)
+            self.members[fact.member_id] = (member or ConsumerMember(fact.member_id))._replace(
+                subscription=fact.subscription
+            )
             if fact.subscription.instance_id is not None:
                 self.static[fact.subscription.instance_id] = fact.member_id
         elif member is not None:
@@ -156,9 +158,9 @@ class ConsumerGroup:
             if fact.current is None:
                 return
             # Its subscription follows, or the log is not whole.
-            member = Member(fact.member_id)
+            member = ConsumerMember(fact.member_id)
         current = fact.current or Current()
-        self.members[fact.member_id] = Member(member.member_id, member.subscription, current)
+        self.members[fact.member_id] = ConsumerMember(member.member_id, member.subscription, current)
         if (
             not current.revoking
             and not member.current.revoking
@@ -171,7 +173,7 @@ class ConsumerGroup:
                 for partition in partitions:
                     self.owners[topic_id, partition] = fact.member_id
 
-    def _release(self, member: Member) -> None:
+    def _release(self, member: ConsumerMember) -> None:
         for owned in (member.current.assigned, member.current.revoking):
             for topic_id, partitions in owned.items():
                 for partition in partitions:
@@ -213,10 +215,10 @@ class ConsumerGroup:
                 votes[name] = votes.get(name, 0) + 1
         return max(votes, key=votes.__getitem__) if votes else None
 
-    def classic_members(self) -> Iterable[Member]:
+    def classic_members(self) -> Iterable[ConsumerMember]:
         return (member for member in self.members.values() if member.is_classic)
 
-    def waits_for_others(self, member: Member) -> bool:
+    def waits_for_others(self, member: ConsumerMember) -> bool:
         """Whether something it shall get is still with somebody else."""
         return any(
             self.owners.get((topic_id, partition), member.member_id) != member.member_id
@@ -307,5 +309,5 @@ def _epoch_of(owned: Owned, topic_id: bytes, partition: int) -> int | None:
     return owned.get(topic_id, {}).get(partition)
 
 
-def _stale(member: Member) -> ErrorCode:
+def _stale(member: ConsumerMember) -> ErrorCode:
     return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH

@@ -10,12 +10,12 @@ from typing import NamedTuple, Protocol
 from ottla.base.errors import ErrorCode
 from ottla.groups import modern_heartbeat, modern_migration
 from ottla.groups.classic import ClassicGroup
-from ottla.groups.cluster import Cluster
-from ottla.groups.decision import Aftermath, Caller, Decision, Limits, Now, Timer, Token, Wait
+from ottla.groups.cluster import GroupCluster
+from ottla.groups.decision import Aftermath, Caller, GroupDecision, GroupLimits, Now, Timer, Token, Wait
 from ottla.groups.facts import Fact, GroupFact
-from ottla.groups.modern import ConsumerGroup, Member
-from ottla.groups.modern_facts import Progress, SubscriptionFact
-from ottla.groups.modern_step import Refused, Step
+from ottla.groups.modern import ConsumerGroup, ConsumerMember
+from ottla.groups.modern_facts import MemberProgress, SubscriptionFact
+from ottla.groups.modern_step import GroupStep, RefusedStep
 from ottla.groups.rebalance import Rebalance, join_refused
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -25,27 +25,27 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.schema import Message
 
 
-class Holder(Protocol):
+class GroupTable(Protocol):
     """Who keeps the groups: the machine."""
 
     groups: dict[str, ClassicGroup | ConsumerGroup]
-    limits: Limits
-    cluster: Cluster
+    limits: GroupLimits
+    cluster: GroupCluster
 
 
 def decide_heartbeat(
-    holder: Holder, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: Now, member_id: str
-) -> Decision:
+    holder: GroupTable, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: Now, member_id: str
+) -> GroupDecision:
     try:
         modern_heartbeat.check(request, caller.version, holder.limits)
         if request.member_epoch < 0:
             return _leave(holder, request, now)
         before = _begun(holder, request, now)
-        step = Step(before.group, holder.cluster, holder.limits, now)
+        step = GroupStep(before.group, holder.cluster, holder.limits, now)
         reply = modern_heartbeat.heartbeat(step, request, caller, member_id)
         return _decision(step, reply, before)
-    except Refused as refusal:
-        return Decision(modern_heartbeat.refused(refusal.error, refusal.message))
+    except RefusedStep as refusal:
+        return GroupDecision(modern_heartbeat.refused(refusal.error, refusal.message))
 
 
 class _Beginning(NamedTuple):
@@ -57,7 +57,7 @@ class _Beginning(NamedTuple):
     timers: Sequence[Timer] = ()
 
 
-def _begun(holder: Holder, request: ConsumerGroupHeartbeatRequest, now: Now) -> _Beginning:
+def _begun(holder: GroupTable, request: ConsumerGroupHeartbeatRequest, now: Now) -> _Beginning:
     """The group of a request; who joins begins one, where there is none or one of the classic protocol."""
     group_id = request.group_id
     group = holder.groups.get(group_id)
@@ -65,7 +65,7 @@ def _begun(holder: Holder, request: ConsumerGroupHeartbeatRequest, now: Now) -> 
         return _Beginning(group)
     if request.member_epoch != modern_heartbeat.JOINING:
         found = "Consumer group {} not found." if group is None else "Group {} is not a consumer group."
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, found.format(group_id))
+        raise RefusedStep(ErrorCode.GROUP_ID_NOT_FOUND, found.format(group_id))
     if group is None:
         return _Beginning(ConsumerGroup(group_id))
     end = GroupFact(group_id, None)
@@ -81,17 +81,17 @@ def existing(groups: Mapping[str, ClassicGroup | ConsumerGroup], group_id: str) 
     if isinstance(group, ConsumerGroup):
         return group
     message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
-    raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, message)
+    raise RefusedStep(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
-def _leave(holder: Holder, request: ConsumerGroupHeartbeatRequest, now: Now) -> Decision:
-    step = Step(existing(holder.groups, request.group_id), holder.cluster, holder.limits, now)
+def _leave(holder: GroupTable, request: ConsumerGroupHeartbeatRequest, now: Now) -> GroupDecision:
+    step = GroupStep(existing(holder.groups, request.group_id), holder.cluster, holder.limits, now)
     gone = modern_heartbeat.leave(step, request)
     reply = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     return _removed(step, gone, reply)
 
 
-def _removed(step: Step, gone: Collection[str], reply: Message | None) -> Decision:
+def _removed(step: GroupStep, gone: Collection[str], reply: Message | None) -> GroupDecision:
     """Without these members; a group of classic members only is one of the classic protocol again."""
     if gone and modern_migration.can_downgrade(step.group, gone, step.limits):
         classic = modern_migration.downgraded(step.group, gone, step.cluster, step.now)
@@ -103,7 +103,7 @@ def _removed(step: Step, gone: Collection[str], reply: Message | None) -> Decisi
     return _decision(step, reply)
 
 
-def _as_classic(step: Step, classic: ClassicGroup) -> Rebalance:
+def _as_classic(step: GroupStep, classic: ClassicGroup) -> Rebalance:
     rebalance = Rebalance(classic, step.limits, step.now)
     rebalance.facts += [*step.group.gone(), GroupFact(classic.group_id, classic.stored())]
     rebalance.begin_sessions()
@@ -114,19 +114,19 @@ def _as_classic(step: Step, classic: ClassicGroup) -> Rebalance:
 
 
 def decide_join(
-    holder: Holder, group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, now: Now, identity: str
-) -> Decision:
-    step = Step(group, holder.cluster, holder.limits, now)
+    holder: GroupTable, group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, now: Now, identity: str
+) -> GroupDecision:
+    step = GroupStep(group, holder.cluster, holder.limits, now)
     last = _last_replaced(step, request)
     if last is not None:
         return _join_after_downgrade(step, last, request, caller, identity)
     try:
         return _decision(step, modern_migration.join(step, request, caller, identity))
-    except Refused as refusal:
-        return Decision(join_refused(request.member_id, refusal.error, caller.version))
+    except RefusedStep as refusal:
+        return GroupDecision(join_refused(request.member_id, refusal.error, caller.version))
 
 
-def _last_replaced(step: Step, request: JoinGroupRequest) -> Member | None:
+def _last_replaced(step: GroupStep, request: JoinGroupRequest) -> ConsumerMember | None:
     """The last member of the consumer protocol, when it is static and comes back with the classic one."""
     if request.member_id or request.group_instance_id is None:
         return None
@@ -138,13 +138,13 @@ def _last_replaced(step: Step, request: JoinGroupRequest) -> Member | None:
 
 
 def _join_after_downgrade(
-    step: Step, last: Member, request: JoinGroupRequest, caller: Caller, identity: str
-) -> Decision:
+    step: GroupStep, last: ConsumerMember, request: JoinGroupRequest, caller: Caller, identity: str
+) -> GroupDecision:
     draft = step.group.copy()
     draft.apply(SubscriptionFact(draft.group_id, last.member_id, modern_migration.as_classic(last, request)))
     rebalance = _as_classic(step, modern_migration.downgraded(draft, (), step.cluster, step.now))
     others = [member for member in draft.members.values() if member.member_id != last.member_id]
-    other_topics = Step(draft, step.cluster, step.limits, step.now).digest() != draft.digest
+    other_topics = GroupStep(draft, step.cluster, step.limits, step.now).digest() != draft.digest
     settled = draft.epoch == draft.target_epoch and all(each.reconciled_to(draft.target_epoch) for each in others)
     if other_topics or not settled:
         # Not everybody has what they should: everybody shares the work anew.
@@ -152,51 +152,53 @@ def _join_after_downgrade(
     return rebalance.decision(rebalance.join(request, caller, identity))
 
 
-def decide_sync(holder: Holder, group: ConsumerGroup, request: SyncGroupRequest, now: Now) -> Decision:
-    step = Step(group, holder.cluster, holder.limits, now)
+def decide_sync(holder: GroupTable, group: ConsumerGroup, request: SyncGroupRequest, now: Now) -> GroupDecision:
+    step = GroupStep(group, holder.cluster, holder.limits, now)
     try:
         return _decision(step, modern_migration.sync(step, request))
-    except Refused as refusal:
-        return Decision(SyncGroupResponse(error_code=refusal.error))
+    except RefusedStep as refusal:
+        return GroupDecision(SyncGroupResponse(error_code=refusal.error))
 
 
-def decide_classic_heartbeat(holder: Holder, group: ConsumerGroup, request: HeartbeatRequest, now: Now) -> Decision:
-    step = Step(group, holder.cluster, holder.limits, now)
+def decide_classic_heartbeat(
+    holder: GroupTable, group: ConsumerGroup, request: HeartbeatRequest, now: Now
+) -> GroupDecision:
+    step = GroupStep(group, holder.cluster, holder.limits, now)
     try:
         return _decision(step, HeartbeatResponse(error_code=modern_migration.heartbeat(step, request)))
-    except Refused as refusal:
-        return Decision(HeartbeatResponse(error_code=refusal.error))
+    except RefusedStep as refusal:
+        return GroupDecision(HeartbeatResponse(error_code=refusal.error))
 
 
-def decide_leave(holder: Holder, group: ConsumerGroup, request: LeaveGroupRequest, now: Now) -> Decision:
+def decide_leave(holder: GroupTable, group: ConsumerGroup, request: LeaveGroupRequest, now: Now) -> GroupDecision:
     gone, answers = modern_migration.leaving(group, request)
-    step = Step(group, holder.cluster, holder.limits, now)
+    step = GroupStep(group, holder.cluster, holder.limits, now)
     return _removed(step, gone, LeaveGroupResponse(members=answers))
 
 
 # --- time ---
 
 
-def decide_overdue(holder: Holder, group: ConsumerGroup, now: Now) -> Decision | None:
+def decide_overdue(holder: GroupTable, group: ConsumerGroup, now: Now) -> GroupDecision | None:
     """Members that did not do in time what they should are removed."""
-    step = Step(group, holder.cluster, holder.limits, now)
+    step = GroupStep(group, holder.cluster, holder.limits, now)
     overdue = step.overdue()
     if not overdue:
         return None
     return _removed(step, overdue, None)
 
 
-def sessions_begin(holder: Holder, group: ConsumerGroup, now: Now) -> Decision:
+def sessions_begin(holder: GroupTable, group: ConsumerGroup, now: Now) -> GroupDecision:
     """The group was loaded: its members have a session's time to be heard of."""
-    step = Step(group, holder.cluster, holder.limits, now)
+    step = GroupStep(group, holder.cluster, holder.limits, now)
     for member_id, member in group.members.items():
         step.wait(member_id, Wait.SESSION, step.setting("session.timeout"))
-        if member.current.progress is Progress.UNREVOKED and not member.is_classic:
+        if member.current.progress is MemberProgress.UNREVOKED and not member.is_classic:
             step.wait(member_id, Wait.REVOKE, member.subscription.rebalance_timeout_ms)
     return _decision(step, None)
 
 
-def _decision(step: Step, reply: Message | None, before: _Beginning | None = None) -> Decision:
+def _decision(step: GroupStep, reply: Message | None, before: _Beginning | None = None) -> GroupDecision:
     facts, released, timers = ((), (), ()) if before is None else before[1:]
     aftermath = Aftermath(step.group.group_id, [*timers, *step.timers], step.seen_version)
-    return Decision(reply, [*facts, *step.facts], released, aftermath=aftermath)
+    return GroupDecision(reply, [*facts, *step.facts], released, aftermath=aftermath)

@@ -16,7 +16,7 @@ Owned: TypeAlias = Mapping[bytes, Mapping[int, int]]
 NOTHING: Owned = {}
 
 
-class Progress(IntEnum):
+class MemberProgress(IntEnum):
     """How far a member has come towards its target, with Kafka's numbers."""
 
     STABLE = 0
@@ -55,7 +55,7 @@ class Current(NamedTuple):
 
     epoch: int = 0
     previous_epoch: int = 0
-    progress: Progress = Progress.STABLE
+    progress: MemberProgress = MemberProgress.STABLE
     assigned: Owned = NOTHING
     revoking: Owned = NOTHING
     """What it must give back and may still be working on."""

@@ -7,10 +7,10 @@ follows for the group (`modern_step`), groups of another kind (`modern_migration
 from collections.abc import Collection
 
 from ottla.base.errors import ErrorCode
-from ottla.groups.decision import Caller, Limits, Wait
-from ottla.groups.modern import LEFT_FOR_NOW, ConsumerGroup, Member, same_partitions
+from ottla.groups.decision import Caller, GroupLimits, Wait
+from ottla.groups.modern import LEFT_FOR_NOW, ConsumerGroup, ConsumerMember, same_partitions
 from ottla.groups.modern_facts import Owned, Subscription
-from ottla.groups.modern_step import Refused, Reported, Step
+from ottla.groups.modern_step import GroupStep, RefusedStep, Reported
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -27,7 +27,7 @@ def refused(error: ErrorCode, message: str | None = None) -> ConsumerGroupHeartb
     return ConsumerGroupHeartbeatResponse(error_code=error, error_message=message)
 
 
-def check(request: ConsumerGroupHeartbeatRequest, version: int, limits: Limits) -> None:
+def check(request: ConsumerGroupHeartbeatRequest, version: int, limits: GroupLimits) -> None:
     """What can be said about a request without looking at a group."""
     epoch = request.member_epoch
     if (version >= OWN_MEMBER_ID_FROM or epoch not in (JOINING, LEFT_FOR_NOW)) and _is_blank(request.member_id):
@@ -52,7 +52,7 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, limits: Limits) 
             f"ServerAssignor {request.server_assignor} is not supported. "
             f"Supported assignors: {', '.join(limits.assignors)}."
         )
-        raise Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
+        raise RefusedStep(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
 
 
 def _is_blank(text: str) -> bool:
@@ -69,7 +69,7 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def heartbeat(
-    step: Step, request: ConsumerGroupHeartbeatRequest, caller: Caller, member_id: str
+    step: GroupStep, request: ConsumerGroupHeartbeatRequest, caller: Caller, member_id: str
 ) -> ConsumerGroupHeartbeatResponse:
     """A member joins or is heard of; `member_id` is its own or, of one that brings none, a new one."""
     check_room(step, request.member_id)
@@ -91,7 +91,7 @@ def heartbeat(
     )
 
 
-def leave(step: Step, request: ConsumerGroupHeartbeatRequest) -> Collection[str]:
+def leave(step: GroupStep, request: ConsumerGroupHeartbeatRequest) -> Collection[str]:
     """A member goes: answers who is to be removed, nobody when a static member will be back."""
     group = step.group
     if request.instance_id is None:
@@ -104,56 +104,58 @@ def leave(step: Step, request: ConsumerGroupHeartbeatRequest) -> Collection[str]
     return (member.member_id,)
 
 
-def check_room(step: Step, member_id: str) -> None:
+def check_room(step: GroupStep, member_id: str) -> None:
     group, most = step.group, step.limits.consumer_max_size
     if len(group.members) >= most and member_id not in group.members:
         message = f"The consumer group has reached its maximum capacity of {most} members."
-        raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+        raise RefusedStep(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
 
-def known_member(group: ConsumerGroup, member_id: str) -> Member:
+def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
     member = group.members.get(member_id)
     if member is None:
         message = f"Member {member_id} is not a member of group {group.group_id}."
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, message)
+        raise RefusedStep(ErrorCode.UNKNOWN_MEMBER_ID, message)
     return member
 
 
-def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Member:
+def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
     """The bearer of an instance id, who must have this member id."""
     present = group.static.get(instance_id)
     if present is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        raise RefusedStep(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if present != member_id:
         message = f"Static member {member_id} with instance id {instance_id} was fenced by member {present}."
-        raise Refused(ErrorCode.FENCED_INSTANCE_ID, message)
+        raise RefusedStep(ErrorCode.FENCED_INSTANCE_ID, message)
     return group.members[present]
 
 
-def _member(step: Step, request: ConsumerGroupHeartbeatRequest, member_id: str) -> Member:
+def _member(step: GroupStep, request: ConsumerGroupHeartbeatRequest, member_id: str) -> ConsumerMember:
     group, instance_id = step.group, request.instance_id
     joining = request.member_epoch == JOINING
     if instance_id is None:
-        member = group.members.get(member_id) or Member(member_id) if joining else known_member(group, member_id)
+        member = (
+            group.members.get(member_id) or ConsumerMember(member_id) if joining else known_member(group, member_id)
+        )
     elif not joining:
         member = static_member(group, instance_id, member_id)
     else:
         present = group.static.get(instance_id)
         if present is None:
-            return group.members.get(member_id) or Member(member_id)
+            return group.members.get(member_id) or ConsumerMember(member_id)
         old = group.members[present]
         if old.current.epoch != LEFT_FOR_NOW and not old.is_classic:
             message = (
                 f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
                 f"instance id is owned by {present} member."
             )
-            raise Refused(ErrorCode.UNRELEASED_INSTANCE_ID, message)
+            raise RefusedStep(ErrorCode.UNRELEASED_INSTANCE_ID, message)
         return step.replace(old, member_id)
     _check_epoch(member, request)
     return member
 
 
-def _check_epoch(member: Member, request: ConsumerGroupHeartbeatRequest) -> None:
+def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> None:
     """An epoch of the past is fine once: the answer with the new one may have been lost."""
     epoch, known = request.member_epoch, member.current.epoch
     if epoch in (JOINING, known):
@@ -168,7 +170,7 @@ def _check_epoch(member: Member, request: ConsumerGroupHeartbeatRequest) -> None
         f"The consumer group member has a {word} member epoch ({epoch}) than the one known by the group coordinator "
         f"({known}). The member must abandon all its partitions and rejoin."
     )
-    raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, message)
+    raise RefusedStep(ErrorCode.FENCED_MEMBER_EPOCH, message)
 
 
 def _is_part_of(request: ConsumerGroupHeartbeatRequest, assigned: Owned) -> bool:
@@ -207,5 +209,5 @@ def _assignment(owned: Owned) -> Assignment:
     return Assignment([ResponseTopicPartitions(topic_id, sorted(partitions)) for topic_id, partitions in owned.items()])
 
 
-def _invalid(message: str) -> Refused:
-    return Refused(ErrorCode.INVALID_REQUEST, message)
+def _invalid(message: str) -> RefusedStep:
+    return RefusedStep(ErrorCode.INVALID_REQUEST, message)

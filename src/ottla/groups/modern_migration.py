@@ -9,27 +9,26 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
-from ottla.groups.classic import CONSUMER, ClassicGroup, State
-from ottla.groups.classic import Member as ClassicMember
-from ottla.groups.cluster import Cluster
-from ottla.groups.decision import Caller, Limits, Now, Timer, Token, Wait
+from ottla.groups.classic import CONSUMER, ClassicGroup, ClassicMember, GroupState
+from ottla.groups.cluster import GroupCluster
+from ottla.groups.decision import Caller, GroupLimits, Now, Timer, Token, Wait
 from ottla.groups.embedded import BadFormat, read_assignment, read_subscription, version_of, write_assignment
-from ottla.groups.modern import ConsumerGroup, Member
+from ottla.groups.modern import ConsumerGroup, ConsumerMember
 from ottla.groups.modern_facts import (
     ClassicSide,
     Current,
     CurrentFact,
     EpochFact,
+    MemberProgress,
     ModernFact,
     Partitions,
-    Progress,
     Subscription,
     SubscriptionFact,
     TargetEpochFact,
     TargetFact,
 )
 from ottla.groups.modern_heartbeat import check_room, known_member, static_member
-from ottla.groups.modern_step import Refused, Step
+from ottla.groups.modern_step import GroupStep, RefusedStep
 from ottla.groups.rebalance import MEMBER_ID_REQUIRED_FROM, join_refused
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -50,12 +49,12 @@ class Upgraded(NamedTuple):
     timers: list[Timer]
 
 
-def upgraded(old: ClassicGroup, cluster: Cluster, limits: Limits, now: Now) -> Upgraded:
+def upgraded(old: ClassicGroup, cluster: GroupCluster, limits: GroupLimits, now: Now) -> Upgraded:
     """Its members keep what they have; those who wait are told to come again."""
     problem = _upgrade_problem(old, limits)
     if problem is not None:
         message = f"Cannot upgrade classic group {old.group_id} to consumer group because {problem}."
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, message)
+        raise RefusedStep(ErrorCode.GROUP_ID_NOT_FOUND, message)
     group = ConsumerGroup(old.group_id)
     taken: set[tuple[bytes, int]] = set()
     try:
@@ -65,7 +64,7 @@ def upgraded(old: ClassicGroup, cluster: Cluster, limits: Limits, now: Now) -> U
             f"Cannot upgrade classic group {old.group_id} to consumer group because the embedded consumer protocol "
             "is malformed."
         )
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, message) from None
+        raise RefusedStep(ErrorCode.GROUP_ID_NOT_FOUND, message) from None
     facts: list[ModernFact] = [
         *(SubscriptionFact(group.group_id, member.member_id, member.subscription) for member in members),
         EpochFact(group.group_id, old.generation),
@@ -89,7 +88,7 @@ def upgraded(old: ClassicGroup, cluster: Cluster, limits: Limits, now: Now) -> U
     return Upgraded(group, facts, released, timers)
 
 
-def _upgrade_problem(old: ClassicGroup, limits: Limits) -> str | None:
+def _upgrade_problem(old: ClassicGroup, limits: GroupLimits) -> str | None:
     if limits.migration not in UPGRADE:
         return "online upgrade is disabled"
     if old.protocol_type != CONSUMER:
@@ -99,7 +98,9 @@ def _upgrade_problem(old: ClassicGroup, limits: Limits) -> str | None:
     return None
 
 
-def _as_modern(member: ClassicMember, group: ClassicGroup, cluster: Cluster, taken: set[tuple[bytes, int]]) -> Member:
+def _as_modern(
+    member: ClassicMember, group: ClassicGroup, cluster: GroupCluster, taken: set[tuple[bytes, int]]
+) -> ConsumerMember:
     said = read_subscription(dict(member.protocols).get(group.protocol or "", member.protocols[0][1]))
     assigned: dict[bytes, dict[int, int]] = {}
     for name, partitions in read_assignment(member.assignment).items():
@@ -118,17 +119,19 @@ def _as_modern(member: ClassicMember, group: ClassicGroup, cluster: Cluster, tak
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         classic=ClassicSide(member.session_timeout_ms, member.protocols),
     )
-    return Member(member.member_id, subscription, Current(group.generation, group.generation, assigned=assigned))
+    return ConsumerMember(
+        member.member_id, subscription, Current(group.generation, group.generation, assigned=assigned)
+    )
 
 
-def _numbers(member: Member) -> Partitions:
+def _numbers(member: ConsumerMember) -> Partitions:
     return {topic_id: frozenset(partitions) for topic_id, partitions in member.current.assigned.items()}
 
 
 # --- back ---
 
 
-def can_downgrade(group: ConsumerGroup, leaving: Collection[str], limits: Limits) -> bool:
+def can_downgrade(group: ConsumerGroup, leaving: Collection[str], limits: GroupLimits) -> bool:
     """Whether only members of the classic protocol are left when these are gone, and that is news."""
     staying = [member for member_id, member in group.members.items() if member_id not in leaving]
     return (
@@ -139,7 +142,7 @@ def can_downgrade(group: ConsumerGroup, leaving: Collection[str], limits: Limits
     )
 
 
-def can_replace_last(group: ConsumerGroup, member_id: str, request: JoinGroupRequest, limits: Limits) -> bool:
+def can_replace_last(group: ConsumerGroup, member_id: str, request: JoinGroupRequest, limits: GroupLimits) -> bool:
     """Whether only members of the classic protocol are left when this one comes back with it."""
     return (
         limits.migration in DOWNGRADE
@@ -149,7 +152,7 @@ def can_replace_last(group: ConsumerGroup, member_id: str, request: JoinGroupReq
     )
 
 
-def as_classic(member: Member, request: JoinGroupRequest) -> Subscription:
+def as_classic(member: ConsumerMember, request: JoinGroupRequest) -> Subscription:
     """The member with what it joins with now."""
     protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
     side = ClassicSide(request.session_timeout_ms, protocols)
@@ -161,14 +164,14 @@ def as_classic(member: Member, request: JoinGroupRequest) -> Subscription:
     return member.subscription._replace(classic=side, topics=topics, pattern="")
 
 
-def downgraded(group: ConsumerGroup, leaving: Collection[str], cluster: Cluster, now: Now) -> ClassicGroup:
+def downgraded(group: ConsumerGroup, leaving: Collection[str], cluster: GroupCluster, now: Now) -> ClassicGroup:
     """The same group in the classic protocol, without those who leave.
 
     Its assignments are what the members have, not (as in Kafka) what they should get: a rebalance follows where these
     differ, and if the group changes over again before that is done, nobody is given what another still works on.
     """
     classic = ClassicGroup(group.group_id, now.wall_ms)
-    classic.state = State.STABLE
+    classic.state = GroupState.STABLE
     classic.generation = group.epoch
     classic.protocol_type = CONSUMER
     for member_id, member in group.members.items():
@@ -194,7 +197,7 @@ def downgraded(group: ConsumerGroup, leaving: Collection[str], cluster: Cluster,
     return classic
 
 
-def _by_name(partitions: Mapping[bytes, Collection[int]], cluster: Cluster) -> dict[str, list[int]]:
+def _by_name(partitions: Mapping[bytes, Collection[int]], cluster: GroupCluster) -> dict[str, list[int]]:
     found = {}
     for topic_id, numbers in partitions.items():
         topic = cluster.topic_by_id(topic_id)
@@ -206,7 +209,7 @@ def _by_name(partitions: Mapping[bytes, Collection[int]], cluster: Cluster) -> d
 # --- classic members of a consumer group ---
 
 
-def join(step: Step, request: JoinGroupRequest, caller: Caller, identity: str) -> JoinGroupResponse:
+def join(step: GroupStep, request: JoinGroupRequest, caller: Caller, identity: str) -> JoinGroupResponse:
     """Answered at once: everybody's part is known, and nobody leads."""
     group = step.group
     if step.limits.migration == "disabled":
@@ -214,12 +217,12 @@ def join(step: Step, request: JoinGroupRequest, caller: Caller, identity: str) -
             f"Cannot join the consumer group {group.group_id} with the classic protocol because the group migration "
             "is disabled."
         )
-        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
+        raise RefusedStep(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
     member_id = request.member_id or identity
     check_room(step, member_id)
     if not _supports(group, request):
         message = f"Member {member_id}'s protocols are not supported."
-        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
+        raise RefusedStep(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
     instance_id = request.group_instance_id
     if not request.member_id and instance_id is None and caller.version >= MEMBER_ID_REQUIRED_FROM:
         return join_refused(member_id, ErrorCode.MEMBER_ID_REQUIRED, caller.version)
@@ -227,10 +230,10 @@ def join(step: Step, request: JoinGroupRequest, caller: Caller, identity: str) -
     try:
         said = read_subscription(protocols[0][1])
     except BadFormat:
-        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The embedded protocol is malformed.") from None
+        raise RefusedStep(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The embedded protocol is malformed.") from None
     if said.owned and instance_id is None and member_id not in group.members:
         # Nobody new works on anything: it was removed and does not know it. Kafka lets it in, still at work.
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
+        raise RefusedStep(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
     member = _joining(step, request, member_id)
     before = member.subscription
     subscription = Subscription(
@@ -274,23 +277,23 @@ def _supports(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
     return bool(wanted)
 
 
-def _joining(step: Step, request: JoinGroupRequest, member_id: str) -> Member:
+def _joining(step: GroupStep, request: JoinGroupRequest, member_id: str) -> ConsumerMember:
     group, instance_id = step.group, request.group_instance_id
     if instance_id is None:
-        return group.members.get(member_id) or Member(member_id)
+        return group.members.get(member_id) or ConsumerMember(member_id)
     if request.member_id:
         return static_member(group, instance_id, member_id)
     present = group.static.get(instance_id)
-    return Member(member_id) if present is None else step.replace(group.members[present], member_id)
+    return ConsumerMember(member_id) if present is None else step.replace(group.members[present], member_id)
 
 
-def sync(step: Step, request: SyncGroupRequest) -> SyncGroupResponse:
+def sync(step: GroupStep, request: SyncGroupRequest) -> SyncGroupResponse:
     member, side = _classic_member(step.group, request.member_id, request.group_instance_id)
     _check_generation(member, request.generation_id)
     name = side.protocols[0][0]
     if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, name):
-        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The protocol is not the one of the join response.")
-    if step.group.target_epoch > member.current.epoch and member.current.progress is not Progress.UNREVOKED:
+        raise RefusedStep(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The protocol is not the one of the join response.")
+    if step.group.target_epoch > member.current.epoch and member.current.progress is not MemberProgress.UNREVOKED:
         step.wait(member.member_id, Wait.JOIN, member.subscription.rebalance_timeout_ms, if_absent=True)
         return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
     step.wait(member.member_id, Wait.SYNC, None)
@@ -302,7 +305,7 @@ def sync(step: Step, request: SyncGroupRequest) -> SyncGroupResponse:
     )
 
 
-def heartbeat(step: Step, request: HeartbeatRequest) -> ErrorCode:
+def heartbeat(step: GroupStep, request: HeartbeatRequest) -> ErrorCode:
     """A member that lags behind the targets, has something to give back or something to get joins again."""
     group = step.group
     member, side = _classic_member(group, request.member_id, request.group_instance_id)
@@ -311,8 +314,8 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> ErrorCode:
     progress = member.current.progress
     if (
         member.current.epoch < group.target_epoch
-        or progress is Progress.UNREVOKED
-        or (progress is Progress.UNRELEASED and not group.waits_for_others(member))
+        or progress is MemberProgress.UNREVOKED
+        or (progress is MemberProgress.UNRELEASED and not group.waits_for_others(member))
     ):
         step.wait(member.member_id, Wait.JOIN, member.subscription.rebalance_timeout_ms, if_absent=True)
         return ErrorCode.REBALANCE_IN_PROGRESS
@@ -333,19 +336,21 @@ def leaving(group: ConsumerGroup, request: LeaveGroupRequest) -> tuple[list[str]
                 present = group.static.get(asked.group_instance_id, "")
                 member = static_member(group, asked.group_instance_id, asked.member_id or present)
             gone.append(member.member_id)
-        except Refused as refusal:
+        except RefusedStep as refusal:
             error = refusal.error
         answers.append(MemberResponse(asked.member_id, asked.group_instance_id, error))
     return list(dict.fromkeys(gone)), answers
 
 
-def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> tuple[Member, ClassicSide]:
+def _classic_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> tuple[ConsumerMember, ClassicSide]:
     member = known_member(group, member_id) if instance_id is None else static_member(group, instance_id, member_id)
     if member.subscription.classic is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
+        raise RefusedStep(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
     return member, member.subscription.classic
 
 
-def _check_generation(member: Member, generation: int) -> None:
+def _check_generation(member: ConsumerMember, generation: int) -> None:
     if generation != member.current.epoch:
-        raise Refused(ErrorCode.ILLEGAL_GENERATION, "The generation is not the member's epoch.")
+        raise RefusedStep(ErrorCode.ILLEGAL_GENERATION, "The generation is not the member's epoch.")

@@ -14,10 +14,10 @@ from ottla.groups.modern_facts import (
     Current,
     CurrentFact,
     EpochFact,
+    MemberProgress,
     ModernFact,
     Owned,
     PatternFact,
-    Progress,
     Resolved,
     Subscription,
     SubscriptionFact,
@@ -48,7 +48,7 @@ from ottla.wire.stored.group import (
 VERSION = 0
 """Of all these values."""
 _SHORT = Struct(">h")
-_PROGRESS = {int(progress): progress for progress in Progress}
+_PROGRESS = {int(progress): progress for progress in MemberProgress}
 
 
 def written(fact: ModernFact) -> tuple[bytes, bytes | None]:
@@ -193,7 +193,7 @@ def _read_current(key: bytes, value: bytes | None) -> ModernFact:
     current = Current(
         said.member_epoch,
         said.previous_member_epoch,
-        _PROGRESS.get(said.state, Progress.UNKNOWN),
+        _PROGRESS.get(said.state, MemberProgress.UNKNOWN),
         _owned(said.assigned_partitions, said.member_epoch),
         _owned(said.partitions_pending_revocation, said.member_epoch),
     )

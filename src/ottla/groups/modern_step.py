@@ -10,15 +10,15 @@ from hashlib import blake2b
 
 from ottla.base.errors import ErrorCode
 from ottla.groups.assignors import ASSIGNORS, Candidate
-from ottla.groups.cluster import Cluster
-from ottla.groups.decision import Limits, Now, Timer, Wait
-from ottla.groups.modern import LEFT_FOR_NOW, ConsumerGroup, Member
+from ottla.groups.cluster import GroupCluster
+from ottla.groups.decision import GroupLimits, Now, Timer, Wait
+from ottla.groups.modern import LEFT_FOR_NOW, ConsumerGroup, ConsumerMember
 from ottla.groups.modern_facts import (
     CurrentFact,
     EpochFact,
+    MemberProgress,
     ModernFact,
     PatternFact,
-    Progress,
     Resolved,
     Subscription,
     SubscriptionFact,
@@ -31,7 +31,7 @@ from ottla.groups.reconciliation import Goal, reconciled
 Reported = Mapping[bytes, Collection[int]]
 
 
-class Refused(Exception):
+class RefusedStep(Exception):
     """Why a request is not granted; turned into its answer where the request is taken apart."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
@@ -40,12 +40,12 @@ class Refused(Exception):
         self.message = message
 
 
-class Step:
+class GroupStep:
     """One request, or one deadline, on its way through a group."""
 
     __slots__ = ("_changed", "cluster", "facts", "group", "limits", "now", "seen_version", "timers")
 
-    def __init__(self, group: ConsumerGroup, cluster: Cluster, limits: Limits, now: Now) -> None:
+    def __init__(self, group: ConsumerGroup, cluster: GroupCluster, limits: GroupLimits, now: Now) -> None:
         self.group = group
         self.cluster = cluster
         self.limits = limits
@@ -78,7 +78,9 @@ class Step:
 
     # --- a member subscribes, or is only heard of ---
 
-    def subscribe(self, member: Member, subscription: Subscription, reported: Reported | None) -> Member:
+    def subscribe(
+        self, member: ConsumerMember, subscription: Subscription, reported: Reported | None
+    ) -> ConsumerMember:
         """The member wants this now: let the group follow, and the member take its next step."""
         group_id, member_id = self.group.group_id, member.member_id
         known = self.group.members.get(member_id)
@@ -108,7 +110,7 @@ class Step:
         try:
             return self.cluster.matching(pattern) if pattern else frozenset()
         except BadPattern as problem:
-            raise Refused(
+            raise RefusedStep(
                 ErrorCode.INVALID_REGULAR_EXPRESSION,
                 f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {problem}.",
             ) from None
@@ -184,15 +186,15 @@ class Step:
 
     # --- the member's next step ---
 
-    def _reconcile(self, member_id: str, reported: Reported | None, subscription_changed: bool) -> Member:
+    def _reconcile(self, member_id: str, reported: Reported | None, subscription_changed: bool) -> ConsumerMember:
         """The member as it is afterwards. Only the answer follows from this, so the draft is left without it: most
         heartbeats of a rebalance change nothing else, and need no draft."""
         group = self.group
         member = group.members[member_id]
         if member.reconciled_to(group.target_epoch) and not subscription_changed:
             return member
-        if member.current.progress is Progress.UNKNOWN and (reported is None or any(reported.values())):
-            raise Refused(
+        if member.current.progress is MemberProgress.UNKNOWN and (reported is None or any(reported.values())):
+            raise RefusedStep(
                 ErrorCode.FENCED_MEMBER_EPOCH,
                 "The consumer group member is in a unknown state. "
                 "The member must abandon all its partitions and rejoin.",
@@ -209,7 +211,7 @@ class Step:
             return member
         self.facts.append(CurrentFact(group.group_id, member_id, current))
         if not member.is_classic:
-            unrevoked = current.progress is Progress.UNREVOKED
+            unrevoked = current.progress is MemberProgress.UNREVOKED
             self.wait(member_id, Wait.REVOKE, member.subscription.rebalance_timeout_ms if unrevoked else None)
         return member._replace(current=current)
 
@@ -218,7 +220,7 @@ class Step:
 
     # --- members go ---
 
-    def replace(self, old: Member, member_id: str) -> Member:
+    def replace(self, old: ConsumerMember, member_id: str) -> ConsumerMember:
         """A static member is back under another member id: it takes everything over, and fences the old id."""
         group_id = self.group.group_id
         target = self.group.target_of(old.member_id)
@@ -245,7 +247,7 @@ class Step:
         for wait in Wait:
             self.wait(member_id, wait, None)
 
-    def leave_for_now(self, member: Member) -> None:
+    def leave_for_now(self, member: ConsumerMember) -> None:
         """A static member will be back: it keeps what it has until its session ends."""
         current = member.current._replace(epoch=LEFT_FOR_NOW, revoking={})
         self.add(CurrentFact(self.group.group_id, member.member_id, current))

@@ -29,7 +29,7 @@ _NOTHING: Mapping[str, Partitions] = {}
 
 
 class OffsetTable:
-    """See the module."""
+    """The committed offsets of one partition's groups."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[str, Partitions]] = {}

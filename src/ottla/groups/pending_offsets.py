@@ -23,7 +23,7 @@ Place: TypeAlias = tuple[str, str, int]
 
 
 class PendingOffsets:
-    """See the module."""
+    """The offsets of open transactions, by producer."""
 
     def __init__(self) -> None:
         self._by_producer: dict[int, dict[Place, StoredOffset | None]] = {}

@@ -9,8 +9,8 @@ Invariant: every token that a member of the draft loses gets an answer in `relea
 from collections.abc import Mapping
 
 from ottla.base.errors import ErrorCode
-from ottla.groups.classic import ClassicGroup, InitialDelay, Member, State
-from ottla.groups.decision import Caller, Decision, Limits, Now, Token
+from ottla.groups.classic import ClassicGroup, ClassicMember, GroupState, InitialDelay
+from ottla.groups.decision import Caller, GroupDecision, GroupLimits, Now, Token
 from ottla.groups.facts import Fact, GroupFact
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from ottla.wire.messages.leave_group import MemberIdentity
@@ -23,7 +23,7 @@ MEMBER_ID_REQUIRED_FROM = 4
 SKIP_ASSIGNMENT_FROM = 9
 NO_PROTOCOL_FROM = 7
 """Before, an answer without a protocol has an empty one."""
-CAN_REBALANCE = (State.EMPTY, State.COMPLETING, State.STABLE)
+CAN_REBALANCE = (GroupState.EMPTY, GroupState.COMPLETING, GroupState.STABLE)
 
 
 class Rebalance:
@@ -31,7 +31,7 @@ class Rebalance:
 
     __slots__ = ("_left", "_limits", "_now", "facts", "group", "released")
 
-    def __init__(self, draft: ClassicGroup, limits: Limits, now: Now) -> None:
+    def __init__(self, draft: ClassicGroup, limits: GroupLimits, now: Now) -> None:
         self.group = draft
         self._limits = limits
         self._now = now
@@ -39,8 +39,8 @@ class Rebalance:
         self.facts: list[Fact] = []
         self.released: list[tuple[Token, Message]] = []
 
-    def decision(self, reply: Message | None) -> Decision:
-        return Decision(reply, self.facts, self.released, self.group)
+    def decision(self, reply: Message | None) -> GroupDecision:
+        return GroupDecision(reply, self.facts, self.released, self.group)
 
     # --- JoinGroup ---
 
@@ -68,10 +68,10 @@ class Rebalance:
 
     def _has_room_for(self, member_id: str) -> bool:
         group = self.group
-        if group.state is State.EMPTY:
+        if group.state is GroupState.EMPTY:
             return True
         member = group.members.get(member_id)
-        if group.state is State.PREPARING:
+        if group.state is GroupState.PREPARING:
             # Who waits already is counted rather than who is a member, so that a smaller limit sheds the last to come.
             present = member is not None and member.joining is not None
             return present or group.waiting_to_join() < self._limits.max_size
@@ -96,12 +96,12 @@ class Rebalance:
 
     def _add(self, request: JoinGroupRequest, caller: Caller, member_id: str) -> None:
         group = self.group
-        if group.state is State.PREPARING and group.previous is State.EMPTY:
+        if group.state is GroupState.PREPARING and group.previous is GroupState.EMPTY:
             group.newcomers = True
         if not group.members:
             group.protocol_type = request.protocol_type
         group.add(
-            Member(
+            ClassicMember(
                 member_id,
                 request.group_instance_id,
                 caller.client_id,
@@ -116,20 +116,20 @@ class Rebalance:
         group.sessions[member_id] = self._now.steady_ms + NEW_MEMBER_MS
         self._rebalance_or_complete(_reason(f"member {member_id} joined", request.reason))
 
-    def _join_again(self, request: JoinGroupRequest, caller: Caller, member: Member) -> JoinGroupResponse | None:
+    def _join_again(self, request: JoinGroupRequest, caller: Caller, member: ClassicMember) -> JoinGroupResponse | None:
         group = self.group
         unchanged = member.protocols == _protocols(request)
-        if group.state is State.COMPLETING and unchanged:
+        if group.state is GroupState.COMPLETING and unchanged:
             # It missed the answer to its first request: here it is again.
             return self._joined(member, with_members=member.member_id == group.leader)
-        if group.state is State.STABLE and unchanged and member.member_id != group.leader:
+        if group.state is GroupState.STABLE and unchanged and member.member_id != group.leader:
             return self._joined(member, with_members=False)
         # New metadata, or a leader that wants a rebalance because topics changed.
         self._update(request, caller, member)
         self._rebalance_or_complete(_reason(f"member {member.member_id} joined again", request.reason))
         return None
 
-    def _update(self, request: JoinGroupRequest, caller: Caller, member: Member) -> None:
+    def _update(self, request: JoinGroupRequest, caller: Caller, member: ClassicMember) -> None:
         if member.joining is not None:
             # The same member asks again; whoever still listens to the first request is told to do the same.
             self._refuse_join(member.joining, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -141,7 +141,7 @@ class Rebalance:
         )
 
     def _take_over(
-        self, request: JoinGroupRequest, caller: Caller, old: Member, member_id: str
+        self, request: JoinGroupRequest, caller: Caller, old: ClassicMember, member_id: str
     ) -> JoinGroupResponse | None:
         """A static member came back without its member id: it gets a new one and fences whoever has the old one."""
         group = self.group
@@ -161,11 +161,11 @@ class Rebalance:
         group.sessions.pop(old.member_id, None)
         group.sessions[member_id] = self._now.steady_ms + old.session_timeout_ms
         self._update(request, caller, group.members[member_id])
-        if group.state is State.STABLE:
+        if group.state is GroupState.STABLE:
             if group.choose_protocol() == group.protocol:
                 return self._taken_over(caller.version, member_id, leader or "")
             self._prepare(f"static member {request.group_instance_id} came back with other protocols")
-        elif group.state is State.COMPLETING:
+        elif group.state is GroupState.COMPLETING:
             # The leader may be assigning to the old id at this moment.
             self._prepare(f"static member {request.group_instance_id} came back")
         else:
@@ -187,14 +187,14 @@ class Rebalance:
         answer.leader = leader
         return answer
 
-    def _fence(self, member: Member) -> None:
+    def _fence(self, member: ClassicMember) -> None:
         error = ErrorCode.FENCED_INSTANCE_ID
         if member.joining is not None:
             self._refuse_join(member.joining, member.member_id, error)
         if member.syncing is not None:
             self._refuse_sync(member.syncing, error)
 
-    def _joined(self, member: Member, with_members: bool) -> JoinGroupResponse:
+    def _joined(self, member: ClassicMember, with_members: bool) -> JoinGroupResponse:
         group = self.group
         return JoinGroupResponse(
             generation_id=group.generation,
@@ -212,7 +212,7 @@ class Rebalance:
 
     # --- the rebalance ---
 
-    def _enter(self, state: State) -> None:
+    def _enter(self, state: GroupState) -> None:
         group = self.group
         group.previous, group.state = group.state, state
         group.since_ms = self._now.wall_ms
@@ -226,26 +226,26 @@ class Rebalance:
     def _complete_if_all_joined(self) -> None:
         """In a rebalance that is no first one, the last member that was missed completes it."""
         group = self.group
-        if group.state is State.PREPARING and group.previous is not State.EMPTY and group.all_joined():
+        if group.state is GroupState.PREPARING and group.previous is not GroupState.EMPTY and group.all_joined():
             self._complete_join()
 
     def _prepare(self, why: str) -> None:
         """Have everybody join again."""
         group = self.group
         group.why = why
-        if group.state is State.COMPLETING:
+        if group.state is GroupState.COMPLETING:
             self._assign({}, ErrorCode.REBALANCE_IN_PROGRESS)
         group.unsynced.clear()
         group.sync_until = None
-        if group.state is State.EMPTY:
+        if group.state is GroupState.EMPTY:
             # More members usually follow; waiting for them saves each a rebalance.
             delay_ms = self._limits.initial_delay_ms
             group.initial = InitialDelay(delay_ms, max(group.rebalance_timeout_ms() - delay_ms, 0))
             group.newcomers = False
             group.join_until = self._now.steady_ms + delay_ms
-            self._enter(State.PREPARING)
+            self._enter(GroupState.PREPARING)
             return
-        self._enter(State.PREPARING)
+        self._enter(GroupState.PREPARING)
         if group.all_joined():
             self._complete_join()
         else:
@@ -267,12 +267,12 @@ class Rebalance:
         if not group.members:
             group.protocol = None
             group.note_subscriptions()
-            self._enter(State.EMPTY)
+            self._enter(GroupState.EMPTY)
             self.facts.append(GroupFact(group.group_id, group.stored()))
             return
         group.protocol = group.choose_protocol()
         group.note_subscriptions()
-        self._enter(State.COMPLETING)
+        self._enter(GroupState.COMPLETING)
         for member in tuple(group.members.values()):
             if member.joining is not None:
                 answer = self._joined(member, with_members=member.member_id == group.leader)
@@ -293,7 +293,7 @@ class Rebalance:
                 return True
         return False
 
-    def _renew(self, member: Member) -> None:
+    def _renew(self, member: ClassicMember) -> None:
         self.group.sessions[member.member_id] = self._now.steady_ms + member.session_timeout_ms
 
     # --- SyncGroup ---
@@ -308,20 +308,20 @@ class Rebalance:
         group.unsynced.discard(request.member_id)
         if not group.unsynced:
             group.sync_until = None
-        if group.state is State.STABLE:
+        if group.state is GroupState.STABLE:
             return self._assigned(member)
         if member.syncing is not None:
             self._refuse_sync(member.syncing, ErrorCode.REBALANCE_IN_PROGRESS)
         group.members[request.member_id] = member._replace(syncing=caller)
         if request.member_id == group.leader:
             self._assign({given.member_id: bytes(given.assignment) for given in request.assignments}, ErrorCode.NONE)
-            self._enter(State.STABLE)
+            self._enter(GroupState.STABLE)
             self.facts.append(GroupFact(group.group_id, group.stored()))
         return None
 
     def _sync_error(self, request: SyncGroupRequest) -> ErrorCode:
         group = self.group
-        if group.state is State.EMPTY:
+        if group.state is GroupState.EMPTY:
             return ErrorCode.UNKNOWN_MEMBER_ID
         error = group.member_error(request.member_id, request.group_instance_id)
         if error != ErrorCode.NONE:
@@ -332,9 +332,9 @@ class Rebalance:
             request.protocol_name, group.protocol
         ):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING else ErrorCode.NONE
+        return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING else ErrorCode.NONE
 
-    def _assigned(self, member: Member) -> SyncGroupResponse:
+    def _assigned(self, member: ClassicMember) -> SyncGroupResponse:
         return SyncGroupResponse(
             protocol_type=self.group.protocol_type, protocol_name=self.group.protocol, assignment=member.assignment
         )
@@ -374,7 +374,7 @@ class Rebalance:
 
     def left(self) -> None:
         """Somebody has gone: the others share the work anew."""
-        if self.group.state in (State.STABLE, State.COMPLETING):
+        if self.group.state in (GroupState.STABLE, GroupState.COMPLETING):
             self._prepare(self._left)
         else:
             self._complete_if_all_joined()
@@ -416,9 +416,9 @@ class Rebalance:
             del group.sessions[member_id]
             return
         self._forget(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
-        if member is not None and group.state in (State.STABLE, State.COMPLETING):
+        if member is not None and group.state in (GroupState.STABLE, GroupState.COMPLETING):
             self._prepare(f"the session of member {member_id} ended")
-        elif group.state is State.PREPARING and group.all_joined():
+        elif group.state is GroupState.PREPARING and group.all_joined():
             self._complete_join()
 
     def _sync_overdue(self) -> None:

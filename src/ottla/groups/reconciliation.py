@@ -7,7 +7,7 @@ next one gets it. Never knows: groups, requests. Pure. Invariant: what comes out
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from ottla.groups.modern_facts import Current, Owned, Partitions, Progress
+from ottla.groups.modern_facts import Current, MemberProgress, Owned, Partitions
 
 
 class Goal(NamedTuple):
@@ -26,9 +26,9 @@ def reconciled(
     current: Current, goal: Goal, reported: Mapping[bytes, Collection[int]] | None, subscription_changed: bool
 ) -> Current:
     """What the member has next; `reported` is what it says it is working on, None when it says nothing."""
-    if current.progress is Progress.STABLE and current.epoch == goal.epoch:
+    if current.progress is MemberProgress.STABLE and current.epoch == goal.epoch:
         return _without_unsubscribed(current, goal, reported) if subscription_changed else current
-    if current.progress is Progress.UNREVOKED and _still_holds(reported, current.revoking):
+    if current.progress is MemberProgress.UNREVOKED and _still_holds(reported, current.revoking):
         return _without_unsubscribed(current, goal, reported) if subscription_changed else current
     return _next(current, goal, reported)
 
@@ -57,10 +57,10 @@ def _next(current: Current, goal: Goal, reported: Mapping[bytes, Collection[int]
         if free:
             new[topic_id] = free
     if revoking and _still_holds(reported, revoking):
-        return _moved(current, current.epoch, Progress.UNREVOKED, kept, revoking)
+        return _moved(current, current.epoch, MemberProgress.UNREVOKED, kept, revoking)
     for topic_id, given in new.items():
         kept[topic_id] = {**kept.get(topic_id, {}), **given}
-    return _moved(current, goal.epoch, Progress.UNRELEASED if waiting else Progress.STABLE, kept, {})
+    return _moved(current, goal.epoch, MemberProgress.UNRELEASED if waiting else MemberProgress.STABLE, kept, {})
 
 
 def _without_unsubscribed(current: Current, goal: Goal, reported: Mapping[bytes, Collection[int]] | None) -> Current:
@@ -73,11 +73,11 @@ def _without_unsubscribed(current: Current, goal: Goal, reported: Mapping[bytes,
     for topic_id, owned in going.items():
         revoking[topic_id] = {**revoking.get(topic_id, {}), **owned}
     if _still_holds(reported, revoking):
-        return _moved(current, current.epoch, Progress.UNREVOKED, kept, revoking)
+        return _moved(current, current.epoch, MemberProgress.UNREVOKED, kept, revoking)
     return current._replace(assigned=kept)
 
 
-def _moved(current: Current, epoch: int, progress: Progress, assigned: Owned, revoking: Owned) -> Current:
+def _moved(current: Current, epoch: int, progress: MemberProgress, assigned: Owned, revoking: Owned) -> Current:
     return Current(epoch, current.epoch, progress, assigned, revoking)
 
 

@@ -1,8 +1,8 @@
 """Facts as records of `__consumer_offsets`, in Kafka's own formats, so that Kafka's tools read the topic.
 
 Owns: keys and values: a key begins with the number of its kind, a value with its version. Never knows: batches, logs.
-Invariants: `read(*written(fact))` is the fact; bytes that are no record give `BadRecord` and nothing else; kinds of
-record that this room does not serve are passed over.
+Invariants: `read(*written(fact))` is the fact; bytes that are no record give `BadGroupRecord` and nothing else; kinds
+of record that this room does not serve are passed over.
 """
 
 from struct import Struct
@@ -33,7 +33,7 @@ _OFFSET_KEY_START = _SHORT.pack(OffsetCommitKey.KEY)
 _GROUP_KEY_START = _SHORT.pack(GroupMetadataKey.KEY)
 
 
-class BadRecord(Exception):
+class BadGroupRecord(Exception):
     """Bytes in `__consumer_offsets` that are no record of it, or one from a newer release."""
 
 
@@ -111,14 +111,14 @@ def read(key: bytes, value: bytes | None) -> Fact:
             return GroupFact(found.group, None)
         group, _ = codec.decode(GroupMetadataValue, _version(value, GroupMetadataValue.VERSIONS[1]), value, 2)
     except (codec.MalformedMessage, StructError, ValueError) as problem:
-        raise BadRecord(str(problem)) from None
+        raise BadGroupRecord(str(problem)) from None
     return GroupFact(found.group, _stored_group(group))
 
 
 def _version(value: bytes, newest: int) -> int:
     (version,) = _SHORT.unpack_from(value)
     if not 0 <= version <= newest:
-        raise BadRecord(f"this release reads values up to version {newest}, not {version}")
+        raise BadGroupRecord(f"this release reads values up to version {newest}, not {version}")
     return int(version)
 
 

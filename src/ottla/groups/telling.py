@@ -7,7 +7,7 @@ that happens between two of them.
 from collections.abc import Collection
 
 from ottla.groups.classic import ClassicGroup
-from ottla.groups.decision import Decision
+from ottla.groups.decision import GroupDecision
 from ottla.groups.facts import Fact, GroupFact
 from ottla.groups.modern import ConsumerGroup
 from ottla.groups.modern_facts import EpochFact, SubscriptionFact
@@ -24,7 +24,7 @@ def generation_of(group: Group | None) -> int:
     return group.generation if isinstance(group, ClassicGroup) else group.epoch
 
 
-def group_of(decision: Decision) -> str | None:
+def group_of(decision: GroupDecision) -> str | None:
     """The group that a decision may begin a new generation of."""
     if decision.group is not None:
         return decision.group.group_id
@@ -40,7 +40,7 @@ def is_gone(fact: Fact) -> bool:
     return (isinstance(fact, GroupFact) and fact.group is None) or (isinstance(fact, EpochFact) and fact.epoch is None)
 
 
-def new_generation(decision: Decision, members_before: Collection[str], after: Group) -> str:
+def new_generation(decision: GroupDecision, members_before: Collection[str], after: Group) -> str:
     """`group billing: generation 5 with 2 members (a, b): member b joined`"""
     members = sorted(after.members)
     named = ", ".join(members[:NAMED]) + (f" and {len(members) - NAMED} more" if len(members) > NAMED else "")
@@ -49,7 +49,7 @@ def new_generation(decision: Decision, members_before: Collection[str], after: G
     return f"group {after.group_id}: generation {generation_of(after)} {who}{f': {why}' if why else ''}"
 
 
-def _why(decision: Decision, members_before: Collection[str], after: ConsumerGroup) -> str:
+def _why(decision: GroupDecision, members_before: Collection[str], after: ConsumerGroup) -> str:
     """What the facts of the consumer protocol say of it."""
     for fact in decision.facts:
         if not isinstance(fact, SubscriptionFact) or fact.group_id != after.group_id:

@@ -14,7 +14,7 @@ from ottla.records.header import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, iterate
 CHUNK_BYTES = 1024 * 1024
 
 
-class Batch(NamedTuple):
+class StoredBatch(NamedTuple):
     """One batch, where it stands in its file, and its bytes (valid as long as they are held)."""
 
     position: int
@@ -26,7 +26,9 @@ class Batch(NamedTuple):
         return read_payload(self.data, self.header)
 
 
-def read_batches(file: File, position: int = 0, end: int | None = None, chunk: int = CHUNK_BYTES) -> Iterator[Batch]:
+def read_batches(
+    file: File, position: int = 0, end: int | None = None, chunk: int = CHUNK_BYTES
+) -> Iterator[StoredBatch]:
     """The whole batches from a batch's position on; a partial one at the end is left out. Raises CorruptBatch.
 
     A batch larger than the chunk is read in one piece of its own.
@@ -38,7 +40,7 @@ def read_batches(file: File, position: int = 0, end: int | None = None, chunk: i
         taken = 0
         for start, header in iterate_headers(view):
             taken = start + header.size
-            yield Batch(position + start, header, view[start:taken])
+            yield StoredBatch(position + start, header, view[start:taken])
         if taken:
             position += taken
             wanted = chunk

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.base.ports import Clock, Disk
-from ottla.log.batches import Batch, read_batches
+from ottla.log.batches import StoredBatch, read_batches
 from ottla.log.index import AbortedTransaction
 from ottla.log.offset_map import OffsetMap
 from ottla.log.segment import Segment
@@ -33,7 +33,7 @@ class MapTooSmall(Exception):
     """Not even one batch's keys fit in the memory for offsets."""
 
 
-class Limits(NamedTuple):
+class CleanerLimits(NamedTuple):
     """What one cleaner may use: `log.cleaner.*`."""
 
     map_bytes: int = 128 * 1024 * 1024
@@ -72,7 +72,7 @@ class Pace:
         self._sliced = self._clock.monotonic()
 
 
-class Source(NamedTuple):
+class SealedSource(NamedTuple):
     """One sealed segment, as values: where its bytes are and how many count."""
 
     base_offset: int
@@ -95,7 +95,7 @@ class LastBatch(NamedTuple):
     epoch: int
 
 
-class Plan(NamedTuple):
+class CleaningPlan(NamedTuple):
     """What the filter holds every batch against."""
 
     mapped: Mapped
@@ -117,10 +117,10 @@ class Cleaned(NamedTuple):
 
 def map_offsets(
     disk: Disk,
-    sources: Sequence[Source],
+    sources: Sequence[SealedSource],
     start_offset: int,
     aborted: Sequence[AbortedTransaction],
-    limits: Limits,
+    limits: CleanerLimits,
     pace: Pace,
 ) -> Mapped:
     """Walk the dirty segments until they end or the memory is full. Raises MapTooSmall, CorruptBatch, OSError."""
@@ -151,7 +151,7 @@ def map_offsets(
     return Mapped(offsets, latest)
 
 
-def _map_batch(batch: Batch, start_offset: int, offsets: OffsetMap, sieve: TransactionSieve, pace: Pace) -> bool:
+def _map_batch(batch: StoredBatch, start_offset: int, offsets: OffsetMap, sieve: TransactionSieve, pace: Pace) -> bool:
     """Remember the offsets of a batch's keys; False when there was no room for all."""
     header = batch.header
     _verify(batch)
@@ -172,7 +172,7 @@ def _map_batch(batch: Batch, start_offset: int, offsets: OffsetMap, sieve: Trans
 
 
 def clean_into(
-    disk: Disk, sources: Sequence[Source], target: Segment, plan: Plan, limits: Limits, pace: Pace
+    disk: Disk, sources: Sequence[SealedSource], target: Segment, plan: CleaningPlan, limits: CleanerLimits, pace: Pace
 ) -> Cleaned:
     """Copy what stays of the sources into `target`, then seal and sync it. Raises CorruptBatch, OSError."""
     bytes_read = bytes_kept = records_read = records_kept = 0
@@ -219,7 +219,7 @@ def clean_into(
 _Kept = tuple[memoryview | bytearray, BatchHeader]
 
 
-def _sift(batch: Batch, plan: Plan, pace: Pace) -> _Kept | None:
+def _sift(batch: StoredBatch, plan: CleaningPlan, pace: Pace) -> _Kept | None:
     """What stays of a batch: itself, a smaller one, an empty one for the producer's sake, or nothing."""
     header = batch.header
     _verify(batch)
@@ -252,7 +252,7 @@ class _Wanted(NamedTuple):
     tombstones: bool
 
 
-def _wanted(batch: Batch, plan: Plan, pace: Pace) -> _Wanted:
+def _wanted(batch: StoredBatch, plan: CleaningPlan, pace: Pace) -> _Wanted:
     """The offsets of the records that stay, and whether there is a tombstone among them."""
     header = batch.header
     base_offset = header.base_offset
@@ -277,7 +277,7 @@ def _wanted(batch: Batch, plan: Plan, pace: Pace) -> _Wanted:
     return _Wanted(kept, tombstones)
 
 
-def _rebuilt(batch: Batch, offsets: set[int] | None, horizon: int | None) -> _Kept:
+def _rebuilt(batch: StoredBatch, offsets: set[int] | None, horizon: int | None) -> _Kept:
     """The batch with these records only (None: all), in the same range of offsets and of sequence numbers."""
     header = batch.header
     records = codec.decode(batch.payload(), header)
@@ -301,7 +301,7 @@ def _rebuilt(batch: Batch, offsets: set[int] | None, horizon: int | None) -> _Ke
     return data, header._replace(max_timestamp=newest, records_count=len(records))
 
 
-def _must_remain(header: BatchHeader, plan: Plan) -> bool:
+def _must_remain(header: BatchHeader, plan: CleaningPlan) -> bool:
     """Whether a batch stays even without records: for its producer's sequence, or to mark how far cleaning went."""
     last = plan.producers.get(header.producer_id) if header.producer_id >= 0 else None
     if last is not None:
@@ -313,13 +313,13 @@ def _must_remain(header: BatchHeader, plan: Plan) -> bool:
     return header.next_offset == plan.upper_offset
 
 
-def _marker(batch: Batch) -> int | None:
+def _marker(batch: StoredBatch) -> int | None:
     """The type of a control batch's record; None when an earlier cleaning took it."""
     for _, _, key, _ in codec.scan(batch.payload(), batch.header.records_count):
         return control_type(key)
     return None
 
 
-def _verify(batch: Batch) -> None:
+def _verify(batch: StoredBatch) -> None:
     if checksum(batch.data, 0, len(batch.data)) != batch.header.crc:
         raise CorruptBatch(batch.position, f"the batch at offset {batch.header.base_offset} has a wrong checksum")

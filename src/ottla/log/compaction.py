@@ -14,13 +14,13 @@ from typing import NamedTuple
 from ottla.base.vocabulary import TopicPartition
 from ottla.log.cleaning import (
     Cleaned,
+    CleanerLimits,
+    CleaningPlan,
     CleaningStopped,
     LastBatch,
-    Limits,
     Mapped,
     Pace,
-    Plan,
-    Source,
+    SealedSource,
     clean_into,
     map_offsets,
 )
@@ -120,7 +120,7 @@ def group_segments(
 class Compaction:
     """One log being compacted. Everything but the steps themselves belongs to the loop's thread."""
 
-    def __init__(self, dirt: Dirt, world: World, limits: Limits, pace: Pace) -> None:
+    def __init__(self, dirt: Dirt, world: World, limits: CleanerLimits, pace: Pace) -> None:
         self.dirt = dirt
         self.log = dirt.log
         self.end_offset = dirt.first_dirty_offset
@@ -168,7 +168,7 @@ class Compaction:
         yield map_all
         mapped = self._mapped
         assert mapped is not None
-        plan = Plan(
+        plan = CleaningPlan(
             mapped,
             TransactionSieve(aborted),
             {},
@@ -193,14 +193,16 @@ class Compaction:
             raise CleaningStopped from error
 
     @staticmethod
-    def _sources(segments: Sequence[Segment], upper_offset: int) -> list[Source]:
+    def _sources(segments: Sequence[Segment], upper_offset: int) -> list[SealedSource]:
         following = [segment.base_offset for segment in segments[1:]] + [upper_offset]
         return [
-            Source(segment.base_offset, end, segment.path, segment.size)
+            SealedSource(segment.base_offset, end, segment.path, segment.size)
             for segment, end in zip(segments, following, strict=True)
         ]
 
-    def _cleaner(self, group: Sequence[Segment], plan: Plan, sources: Sequence[Source]) -> Callable[[], None]:
+    def _cleaner(
+        self, group: Sequence[Segment], plan: CleaningPlan, sources: Sequence[SealedSource]
+    ) -> Callable[[], None]:
         world, log = self._world, self.log
         bases = {segment.base_offset for segment in group}
         chosen = [source for source in sources if source.base_offset in bases]
@@ -243,7 +245,7 @@ class Compactor:
     def __init__(
         self,
         world: World,
-        limits: Limits,
+        limits: CleanerLimits,
         wait: Callable[[float], None],
     ) -> None:
         self.limits = limits

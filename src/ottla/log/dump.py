@@ -13,7 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from ottla.base.ports import Disk, File
-from ottla.log.batches import Batch, read_batches
+from ottla.log.batches import StoredBatch, read_batches
 from ottla.log.epochs import EpochHistory
 from ottla.log.files import (
     CLEANED_SUFFIX,
@@ -149,7 +149,7 @@ def _log(file: File, records: bool) -> Iterator[Row]:
         yield Row("problem", {"position": end}, f"{left} bytes at the end are no whole batch (recovery cuts them)")
 
 
-def _batch_fields(batch: Batch) -> dict[str, object]:
+def _batch_fields(batch: StoredBatch) -> dict[str, object]:
     header = batch.header
     fields: dict[str, object] = {
         "base_offset": header.base_offset,
@@ -177,7 +177,7 @@ def _batch_fields(batch: Batch) -> dict[str, object]:
     return fields
 
 
-def _records(header: BatchHeader, batch: Batch) -> Iterator[Row]:
+def _records(header: BatchHeader, batch: StoredBatch) -> Iterator[Row]:
     try:
         decoded = codec.decode(batch.payload(), header)
     except CorruptBatch as error:

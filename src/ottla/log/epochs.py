@@ -15,7 +15,7 @@ class EpochStart(NamedTuple):
 
 
 class EpochHistory:
-    """See the module."""
+    """The leader epochs of one partition."""
 
     __slots__ = ("dirty", "entries", "latest_epoch")
 

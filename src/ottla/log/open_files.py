@@ -24,7 +24,7 @@ QUIET_SECONDS = 600.0
 _NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 
 
-class Holder(Protocol):
+class FileHolder(Protocol):
     """Who has a file open."""
 
     size: int
@@ -36,7 +36,7 @@ class Holder(Protocol):
 
 # A segment has a path by right and a descriptor by favour: design/0021.
 class OpenFiles:
-    """See the module. `most` of 0 is no bound: nothing is kept count of."""
+    """The open log files of one node. `most` of 0 is no bound: nothing is kept count of."""
 
     def __init__(self, most: int = 0, now: Callable[[], float] | None = None) -> None:
         self.most = most
@@ -45,7 +45,7 @@ class OpenFiles:
         self._now = now
         self._told_at: float | None = None
         self._lock = Lock()
-        self._held: dict[Holder, int] = {}  # in the order of opening, with the size at the last look
+        self._held: dict[FileHolder, int] = {}  # in the order of opening, with the size at the last look
 
     def __len__(self) -> int:
         return len(self._held)
@@ -60,7 +60,7 @@ class OpenFiles:
                 raise
         return disk.open(path, create=create)
 
-    def took(self, holder: Holder) -> None:
+    def took(self, holder: FileHolder) -> None:
         """A segment keeps a file that it opened; others let theirs go when there are too many."""
         if self.most:
             if len(self._held) >= self.most:
@@ -68,7 +68,7 @@ class OpenFiles:
             with self._lock:
                 self._held[holder] = holder.size
 
-    def left(self, holder: Holder) -> None:
+    def left(self, holder: FileHolder) -> None:
         """A segment has let its file go by itself."""
         if self.most:
             with self._lock:

@@ -15,7 +15,7 @@ from ottla.base.errors import ErrorCode
 from ottla.log.cached_reads import CachedReads, ColdLookUp, NotCached
 from ottla.log.files import StorageFailure
 from ottla.log.index import AbortedTransaction
-from ottla.log.producers import EndMarker, KeptBatch, Refusal
+from ottla.log.producers import EndMarker, KeptBatch, ProducerRefusal
 from ottla.log.replay import replay
 from ottla.log.segment import FileRange, Segment
 from ottla.log.stored_log import ROLL_TIME_UNKNOWN, LoadedLog, StoredLog
@@ -49,7 +49,7 @@ UNCHECKED = AppendOutcome(_NONE, -1, -1, -1)
 
 
 class PartitionLog(StoredLog):
-    """See the module."""
+    """One partition's log, for those who append to it and read it."""
 
     __slots__ = ()
 
@@ -222,8 +222,8 @@ class PartitionLog(StoredLog):
         self._roll_after = first + lifetime if first >= 0 else ROLL_TIME_UNKNOWN
         return segment
 
-    def _not_written(self, verdict: KeptBatch | Refusal) -> AppendOutcome:
-        if isinstance(verdict, Refusal):
+    def _not_written(self, verdict: KeptBatch | ProducerRefusal) -> AppendOutcome:
+        if isinstance(verdict, ProducerRefusal):
             return self._refused(verdict.error, verdict.message)
         _, _, first_offset, _, timestamp = verdict
         return AppendOutcome(_NONE, first_offset, timestamp, self.start_offset)

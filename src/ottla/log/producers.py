@@ -22,7 +22,7 @@ KeptBatch: TypeAlias = tuple[int, int, int, int, int]
 """First sequence, last sequence, first offset, last offset, timestamp: a plain tuple, made for every append."""
 
 
-class Refusal(NamedTuple):
+class ProducerRefusal(NamedTuple):
     """Why a batch may not be written."""
 
     error: ErrorCode
@@ -67,7 +67,7 @@ class ProducerState:
 
 
 class ProducerTable:
-    """See the module."""
+    """The producers of one partition."""
 
     __slots__ = ("_completed", "_name", "_open", "_states", "end_offset")
 
@@ -80,7 +80,7 @@ class ProducerTable:
 
     # Batches of producers
 
-    def examine(self, header: BatchHeader, offset: int, *, sequenced: bool) -> KeptBatch | Refusal | None:
+    def examine(self, header: BatchHeader, offset: int, *, sequenced: bool) -> KeptBatch | ProducerRefusal | None:
         """Hold a data batch against what is known: None to write it, the earlier batch it repeats, or a refusal.
 
         `offset` is where it would go, for messages; `sequenced` is false for batches of coordinators, which carry
@@ -102,13 +102,13 @@ class ProducerTable:
                     for kept in batches:
                         if kept[0] == first and kept[1] == end:
                             return kept
-                    return Refusal(
+                    return ProducerRefusal(
                         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                         f"Out of order sequence number for producer {producer_id} at offset {offset} in partition "
                         f"{self._name}: {first} (incoming seq. number), {last} (current end sequence number)",
                     )
             elif epoch > known and first != 0 and known != -1:
-                return Refusal(
+                return ProducerRefusal(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"Invalid sequence number for new epoch of producer {producer_id} at offset {offset} in partition "
                     f"{self._name}: {epoch} (request epoch), {first} (seq. number), {known} (current producer epoch)",
@@ -116,14 +116,14 @@ class ProducerTable:
         if epoch < known:
             return self._stale(producer_id, epoch, known, offset)
         if state.transaction_first_offset >= 0 and not header[5] & TRANSACTIONAL:
-            return Refusal(
+            return ProducerRefusal(
                 ErrorCode.INVALID_TXN_STATE,
                 f"Expected transactional write from producer {producer_id} at offset {offset} in {self._name}",
             )
         return None
 
-    def _stale(self, producer_id: int, epoch: int, known: int, offset: int) -> Refusal:
-        return Refusal(
+    def _stale(self, producer_id: int, epoch: int, known: int, offset: int) -> ProducerRefusal:
+        return ProducerRefusal(
             ErrorCode.INVALID_PRODUCER_EPOCH,
             f"Epoch of producer {producer_id} at offset {offset} in {self._name} is {epoch}, which is smaller than "
             f"the last seen epoch {known}",
@@ -151,7 +151,7 @@ class ProducerTable:
 
     # Ends of transactions
 
-    def examine_marker(self, marker: EndMarker, offset: int) -> Refusal | None:
+    def examine_marker(self, marker: EndMarker, offset: int) -> ProducerRefusal | None:
         """Whether a transaction may be ended this way."""
         state = self._states.get(marker.producer_id)
         if state is None:
@@ -162,7 +162,7 @@ class ProducerTable:
         if stale and not (marker.transaction_version >= 2 and repeated):
             return self._stale(marker.producer_id, epoch, known, offset)
         if state.coordinator_epoch > marker.coordinator_epoch:
-            return Refusal(
+            return ProducerRefusal(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"Invalid coordinator epoch for producerId {marker.producer_id} at offset {offset} in partition "
                 f"{self._name}: {marker.coordinator_epoch} (zombie), {state.coordinator_epoch} (current)",

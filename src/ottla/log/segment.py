@@ -81,7 +81,7 @@ class SegmentTwin:
 
 
 class Segment:
-    """See the module."""
+    """One segment of a log."""
 
     __slots__ = (
         "_cut",

@@ -21,7 +21,7 @@ from ottla.log.settings import LogSettings
 
 
 class SegmentRun:
-    """See the module."""
+    """The segments of one log."""
 
     __slots__ = ("_going", "_owed", "_world", "directory", "items", "removals")
 

@@ -14,7 +14,7 @@ from ottla.records.compression import Compression
 _LARGEST_LONG = 2**63 - 1
 
 
-class _Fields(NamedTuple):
+class _SettingFields(NamedTuple):
     segment_bytes: int = 1 << 30
     segment_ms: int = 604_800_000
     segment_jitter_ms: int = 0
@@ -63,7 +63,7 @@ _NAMES = {
 """Fields that take a setting's value as it is, and the setting's name."""
 
 
-class LogSettings(_Fields):
+class LogSettings(_SettingFields):
     """Kafka's topic settings that steer a log, with Kafka's defaults."""
 
     @classmethod

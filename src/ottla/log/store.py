@@ -131,7 +131,7 @@ Progress = Callable[[int, int], None]
 
 
 class LogStore:
-    """See the module. Call `open`, then `load`; `close` at the end."""
+    """All logs of one node. Call `open`, then `load`; `close` at the end."""
 
     def __init__(self, paths: Sequence[str], world: World, recovery_threads: int = 2) -> None:
         assert paths

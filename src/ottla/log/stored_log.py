@@ -52,7 +52,7 @@ class LoadedLog(NamedTuple):
 
 
 class StoredLog:
-    """See the module."""
+    """One partition's segments, offsets and checkpoints."""
 
     __slots__ = (
         "_active",

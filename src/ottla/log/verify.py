@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ottla.base.ports import Disk
 from ottla.base.vocabulary import TopicPartition
-from ottla.log.batches import Batch, read_batches
+from ottla.log.batches import StoredBatch, read_batches
 from ottla.log.checkpoints import BadCheckpoint, Checkpoint, read_checkpoint
 from ottla.log.data_directory import CLEAN_STOP_FILE, METADATA_LOG, parse_name
 from ottla.log.dump import UnreadableFile, dump
@@ -228,7 +228,7 @@ class _LogCheck:
             self._advance(size - end)
             self._report.bytes += size
 
-    def _batch(self, path: str, base: int, batch: Batch) -> None:
+    def _batch(self, path: str, base: int, batch: StoredBatch) -> None:
         header, position = batch.header, batch.position
         self._report.batches += 1
         if checksum(batch.data, 0, len(batch.data)) != header.crc:
@@ -246,7 +246,7 @@ class _LogCheck:
         self._epoch = max(self._epoch, header.leader_epoch)
         self._control = header.control
 
-    def _decode(self, path: str, batch: Batch) -> None:
+    def _decode(self, path: str, batch: StoredBatch) -> None:
         header = batch.header
         try:
             records = codec.decode(batch.payload(), header)

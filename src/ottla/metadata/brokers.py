@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata import partitions
-from ottla.metadata.decision import Decision, Place, Refusal
+from ottla.metadata.decision import DecisionContext, MetadataDecision, Refusal
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import BrokerImage, ClusterImage
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -37,7 +37,7 @@ FIRST_METADATA_VERSION = 1
 """What a broker supports that does not say."""
 
 
-class Standing(NamedTuple):
+class HeartbeatState(NamedTuple):
     """What is known of a broker that sends a heartbeat, beyond the image."""
 
     shutdown_offset: int | None
@@ -55,7 +55,7 @@ def is_current(broker_id: int, epoch: int, image: ClusterImage) -> bool:
 # --- registration ----------------------------------------------------------------------------------------------------
 
 
-class Holder(Enum):
+class RegisteredProcess(Enum):
     """What is known of the process that has an id which another one asks for."""
 
     GONE = "gone"
@@ -66,25 +66,25 @@ class Holder(Enum):
 
 
 def register(
-    request: BrokerRegistrationRequest, place: Place, epoch: int, holder: Holder
-) -> Decision[BrokerRegistrationResponse]:
+    request: BrokerRegistrationRequest, place: DecisionContext, epoch: int, holder: RegisteredProcess
+) -> MetadataDecision[BrokerRegistrationResponse]:
     """BrokerRegistration; `epoch` is the offset of the next fact."""
     existing = place.image.brokers.get(request.broker_id)
     error = _registration_error(request, existing, place.image, holder)
     if error != ErrorCode.NONE:
-        return Decision([], BrokerRegistrationResponse(error_code=error))
+        return MetadataDecision([], BrokerRegistrationResponse(error_code=error))
     if existing is not None and existing.incarnation_id == request.incarnation_id:
         # The same process says something new of itself.
         lost = set(existing.directories) - set(request.log_dirs)
         facts = [*partitions.without_directories(existing, lost, place), _registered(request, existing.epoch, existing)]
-        return Decision(facts, BrokerRegistrationResponse(broker_epoch=existing.epoch))
+        return MetadataDecision(facts, BrokerRegistrationResponse(broker_epoch=existing.epoch))
     # One that nobody knows is in no in-sync set, but for trees that Kafka kept in ZooKeeper: there the set is believed.
     clean = existing is None or existing.epoch == request.previous_broker_epoch
     facts = [
         _registered(request, epoch, None),
         *partitions.stopped(request.broker_id, place, clean=clean, directories=request.log_dirs),
     ]
-    return Decision(facts, BrokerRegistrationResponse(broker_epoch=epoch))
+    return MetadataDecision(facts, BrokerRegistrationResponse(broker_epoch=epoch))
 
 
 def _registered(request: BrokerRegistrationRequest, epoch: int, existing: BrokerImage | None) -> Fact:
@@ -107,7 +107,7 @@ def _registered(request: BrokerRegistrationRequest, epoch: int, existing: Broker
 
 
 def _registration_error(
-    request: BrokerRegistrationRequest, existing: BrokerImage | None, image: ClusterImage, holder: Holder
+    request: BrokerRegistrationRequest, existing: BrokerImage | None, image: ClusterImage, holder: RegisteredProcess
 ) -> ErrorCode:
     if request.cluster_id != image.cluster_id:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -137,22 +137,22 @@ def _registration_error(
     return ErrorCode.NONE
 
 
-def _may_have_id(request: BrokerRegistrationRequest, existing: BrokerImage, holder: Holder) -> bool:
-    if holder is Holder.GONE or request.incarnation_id == existing.incarnation_id:
+def _may_have_id(request: BrokerRegistrationRequest, existing: BrokerImage, holder: RegisteredProcess) -> bool:
+    if holder is RegisteredProcess.GONE or request.incarnation_id == existing.incarnation_id:
         return True
     # Two processes cannot have one address. Where nothing was heard of the other, this one came after it.
-    return holder is Holder.UNHEARD and existing.listeners == {
+    return holder is RegisteredProcess.UNHEARD and existing.listeners == {
         each.name: (each.host, each.port) for each in request.listeners
     }
 
 
 def register_controller(
     request: ControllerRegistrationRequest, image: ClusterImage
-) -> Decision[ControllerRegistrationResponse]:
+) -> MetadataDecision[ControllerRegistrationResponse]:
     """ControllerRegistration: a controller says where it is and what it can do; the same again is no fact."""
     known = image.controllers.get(request.controller_id)
     if known is not None and known.incarnation_id == request.incarnation_id:
-        return Decision([], ControllerRegistrationResponse(error_message=None))
+        return MetadataDecision([], ControllerRegistrationResponse(error_message=None))
     fact = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
@@ -165,37 +165,39 @@ def register_controller(
             for each in request.features
         ],
     )
-    return Decision([fact], ControllerRegistrationResponse(error_message=None))
+    return MetadataDecision([fact], ControllerRegistrationResponse(error_message=None))
 
 
-def unregister(request: UnregisterBrokerRequest, place: Place) -> Decision[UnregisterBrokerResponse]:
+def unregister(request: UnregisterBrokerRequest, place: DecisionContext) -> MetadataDecision[UnregisterBrokerResponse]:
     """UnregisterBroker: it does not come back, or only as a new one."""
     broker = place.image.brokers.get(request.broker_id)
     if broker is None:
         refusal = Refusal(
             ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {request.broker_id} is not currently registered"
         )
-        return Decision([], UnregisterBrokerResponse(error_code=refusal.error, error_message=refusal.message))
+        return MetadataDecision([], UnregisterBrokerResponse(error_code=refusal.error, error_message=refusal.message))
     facts = partitions.forgotten(broker.id, place)
     facts.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
-    return Decision(facts, UnregisterBrokerResponse(error_message=None))
+    return MetadataDecision(facts, UnregisterBrokerResponse(error_message=None))
 
 
 # --- taking part -----------------------------------------------------------------------------------------------------
 
 
-def fence(broker: BrokerImage, place: Place) -> list[Fact]:
+def fence(broker: BrokerImage, place: DecisionContext) -> list[Fact]:
     """The broker takes part no longer: others lead, and it is in sync with nobody."""
     facts = partitions.without_broker(broker.id, place)
     facts.append(BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE))
     return facts
 
 
-def heartbeat(request: BrokerHeartbeatRequest, place: Place, standing: Standing) -> Decision[BrokerHeartbeatResponse]:
+def heartbeat(
+    request: BrokerHeartbeatRequest, place: DecisionContext, standing: HeartbeatState
+) -> MetadataDecision[BrokerHeartbeatResponse]:
     """BrokerHeartbeat: a broker lives, and says whether it wants to take part, to pause or to stop."""
     broker = place.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
-        return Decision([], BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+        return MetadataDecision([], BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     caught_up = request.current_metadata_offset >= broker.epoch
     fenced, stop = broker.fenced, False
     facts: list[Fact] = []
@@ -219,17 +221,21 @@ def heartbeat(request: BrokerHeartbeatRequest, place: Place, standing: Standing)
         ]
     facts += _directories(request, broker, facts, place)
     reply = BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=fenced, should_shut_down=stop)
-    return Decision(facts, reply)
+    return MetadataDecision(facts, reply)
 
 
-def _may_stop(request: BrokerHeartbeatRequest, broker: BrokerImage, image: ClusterImage, standing: Standing) -> bool:
+def _may_stop(
+    request: BrokerHeartbeatRequest, broker: BrokerImage, image: ClusterImage, standing: HeartbeatState
+) -> bool:
     """A broker may stop when it leads nothing and everybody knows."""
     if not (request.want_shut_down or broker.in_controlled_shutdown) or partitions.leads_any(broker.id, image):
         return False
     return standing.shutdown_offset is None or standing.shutdown_offset <= standing.lowest_offset
 
 
-def _directories(request: BrokerHeartbeatRequest, broker: BrokerImage, decided: list[Fact], place: Place) -> list[Fact]:
+def _directories(
+    request: BrokerHeartbeatRequest, broker: BrokerImage, decided: list[Fact], place: DecisionContext
+) -> list[Fact]:
     """What a heartbeat says of directories: some stopped working, some shall get no new replicas."""
     facts: list[Fact] = []
     lost = [directory for directory in request.offline_log_dirs if directory in broker.directories]

@@ -18,7 +18,7 @@ from ottla.base.settings.kinds import InvalidSetting, Setting
 from ottla.base.settings.topic import TOPIC_SETTINGS
 from ottla.base.settings.values import BrokerValues
 from ottla.metadata import eligible
-from ottla.metadata.decision import TOO_MANY_FACTS, Decision, Place, Refusal
+from ottla.metadata.decision import TOO_MANY_FACTS, DecisionContext, MetadataDecision, Refusal
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ConfigKey, ResourceType
 from ottla.metadata.names import topic_name_problem
@@ -49,7 +49,7 @@ def topic_configs_refusal(configs: Mapping[str, str], values: BrokerValues) -> R
     return None
 
 
-def alter(request: full.AlterConfigsRequest, place: Place) -> Decision[full.AlterConfigsResponse]:
+def alter(request: full.AlterConfigsRequest, place: DecisionContext) -> MetadataDecision[full.AlterConfigsResponse]:
     """AlterConfigs: what is not named goes back to its default."""
     facts: list[Fact] = []
     keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
@@ -68,12 +68,12 @@ def alter(request: full.AlterConfigsRequest, place: Place) -> Decision[full.Alte
             refusal = _alter_resource(key, [*given, *dropped], place, facts)
         responses.append(refused_resource(full.AlterConfigsResourceResponse, key, refusal))
     facts += eligible.after_settings(facts, place)
-    return Decision([] if request.validate_only else facts, full.AlterConfigsResponse(responses=responses))
+    return MetadataDecision([] if request.validate_only else facts, full.AlterConfigsResponse(responses=responses))
 
 
 def alter_incrementally(
-    request: incremental.IncrementalAlterConfigsRequest, place: Place
-) -> Decision[incremental.IncrementalAlterConfigsResponse]:
+    request: incremental.IncrementalAlterConfigsRequest, place: DecisionContext
+) -> MetadataDecision[incremental.IncrementalAlterConfigsResponse]:
     """IncrementalAlterConfigs."""
     facts: list[Fact] = []
     keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
@@ -89,7 +89,7 @@ def alter_incrementally(
         responses.append(refused_resource(incremental.AlterConfigsResourceResponse, key, refusal))
     facts += eligible.after_settings(facts, place)
     reply = incremental.IncrementalAlterConfigsResponse(responses=responses)
-    return Decision([] if request.validate_only else facts, reply)
+    return MetadataDecision([] if request.validate_only else facts, reply)
 
 
 def operations(configs: Sequence[incremental.AlterableConfig]) -> list[Alteration] | Refusal:
@@ -126,7 +126,9 @@ def refused_resource(kind: type[Answer], key: ConfigKey, refusal: Refusal | None
     return kind(error_code=error, error_message=message, resource_type=key[0], resource_name=key[1])
 
 
-def _alter_resource(key: ConfigKey, alterations: list[Alteration], place: Place, facts: list[Fact]) -> Refusal | None:
+def _alter_resource(
+    key: ConfigKey, alterations: list[Alteration], place: DecisionContext, facts: list[Fact]
+) -> Refusal | None:
     """Add the facts of one resource, or say why not."""
     kind, name = key
     try:
@@ -188,7 +190,7 @@ def _check_broker(name: str, image: ClusterImage) -> None:
 
 
 def _check_resource(
-    kind: int, name: str, changed: Mapping[str, str | None], result: Mapping[str, str], place: Place
+    kind: int, name: str, changed: Mapping[str, str | None], result: Mapping[str, str], place: DecisionContext
 ) -> None:
     if kind == ResourceType.TOPIC:
         _check_topic(name, result, place)
@@ -210,7 +212,7 @@ def _check_resource(
         changes.check_client_metrics(result)
 
 
-def _check_topic(name: str, result: Mapping[str, str], place: Place) -> None:
+def _check_topic(name: str, result: Mapping[str, str], place: DecisionContext) -> None:
     if not name:
         raise InvalidSetting("Default topic resources are not allowed.", ErrorCode.INVALID_REQUEST)
     problem = topic_name_problem(name)

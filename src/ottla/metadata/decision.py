@@ -15,13 +15,13 @@ MOST_FACTS = 10_000
 """What one request may bring about; more would make every node pause while it applies them."""
 
 
-class Place(NamedTuple):
+class DecisionContext(NamedTuple):
     """Where a decision is made: the cluster as it is, and the deciding node's settings as the image has them."""
 
     image: ClusterImage
     values: BrokerValues
 
-    def after(self, facts: Sequence[Fact]) -> "Place":
+    def after(self, facts: Sequence[Fact]) -> "DecisionContext":
         """The cluster as it is once these facts are stored too; the node's settings are as before."""
         if not facts:
             return self
@@ -30,7 +30,7 @@ class Place(NamedTuple):
         return self._replace(image=delta.apply(self.image.offset, self.image.epoch))
 
 
-class Decision(NamedTuple, Generic[Reply]):
+class MetadataDecision(NamedTuple, Generic[Reply]):
     """Facts are stored together or not at all; without facts the reply can be given at once."""
 
     facts: list[Fact]

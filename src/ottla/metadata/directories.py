@@ -8,7 +8,7 @@ before it was, it does not lead by that, unless it is the only one there is.
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata.brokers import is_current
-from ottla.metadata.decision import Decision, Place
+from ottla.metadata.decision import DecisionContext, MetadataDecision
 from ottla.metadata.image import BrokerImage, TopicImage
 from ottla.metadata.partitions import Elector, Found, is_online
 from ottla.metadata.placement import UNASSIGNED_DIRECTORY
@@ -23,22 +23,24 @@ from ottla.wire.messages.assign_replicas_to_dirs import (
 
 
 # The rules that follow from where a replica lies: design/0023.
-def assign(request: AssignReplicasToDirsRequest, place: Place) -> Decision[AssignReplicasToDirsResponse]:
+def assign(
+    request: AssignReplicasToDirsRequest, place: DecisionContext
+) -> MetadataDecision[AssignReplicasToDirsResponse]:
     """AssignReplicasToDirs."""
     image = place.image
     if not is_current(request.broker_id, request.broker_epoch, image):
-        return Decision([], AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+        return MetadataDecision([], AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     broker = image.brokers[request.broker_id]
     assignment = _Assignment(broker, place)
     directories = [assignment.take(directory) for directory in request.directories]
     facts = [*assignment.staying.facts, *assignment.leaving.facts]
-    return Decision(facts, AssignReplicasToDirsResponse(directories=directories))
+    return MetadataDecision(facts, AssignReplicasToDirsResponse(directories=directories))
 
 
 class _Assignment:
     """One request of one broker."""
 
-    def __init__(self, broker: BrokerImage, place: Place) -> None:
+    def __init__(self, broker: BrokerImage, place: DecisionContext) -> None:
         self.staying = Elector(place)
         self.leaving = Elector(place, without=broker.id)
         self._broker = broker

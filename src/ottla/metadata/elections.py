@@ -5,7 +5,7 @@ Invariant: an election that changes nothing leaves no fact.
 """
 
 from ottla.base.errors import ErrorCode
-from ottla.metadata.decision import MOST_FACTS, Decision, Place, Refusal
+from ottla.metadata.decision import MOST_FACTS, DecisionContext, MetadataDecision, Refusal
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import NO_LEADER, ClusterImage
 from ottla.metadata.partitions import Elector, Found, find
@@ -26,10 +26,10 @@ NO_PREFERRED = Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred 
 NO_ELIGIBLE = Refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
 
 
-def elect(request: ElectLeadersRequest, place: Place) -> Decision[ElectLeadersResponse]:
+def elect(request: ElectLeadersRequest, place: DecisionContext) -> MetadataDecision[ElectLeadersResponse]:
     """ElectLeaders, for the partitions named or for all; of all, those that need none are left out of the answer."""
     if request.election_type not in (PREFERRED, UNCLEAN):
-        return Decision([], ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return MetadataDecision([], ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
     elector = Elector(place)
     kind = request.election_type
     results: list[ReplicaElectionResult] = []
@@ -55,8 +55,8 @@ def elect(request: ElectLeadersRequest, place: Place) -> Decision[ElectLeadersRe
                 answers.append(_result(number, NOT_NEEDED if again else _elect(found, kind, elector)))
             results.append(ReplicaElectionResult(asked.topic, answers))
     if len(elector.facts) > MOST_FACTS:
-        return Decision([], ElectLeadersResponse(error_code=ErrorCode.POLICY_VIOLATION))
-    return Decision(elector.facts, ElectLeadersResponse(replica_election_results=results))
+        return MetadataDecision([], ElectLeadersResponse(error_code=ErrorCode.POLICY_VIOLATION))
+    return MetadataDecision(elector.facts, ElectLeadersResponse(replica_election_results=results))
 
 
 def _found(image: ClusterImage, name: str, number: int) -> Found | Refusal:
@@ -87,7 +87,7 @@ def _result(number: int, refusal: Refusal | None) -> PartitionResult:
     return PartitionResult(number, refusal.error, refusal.message)
 
 
-def balance(place: Place) -> list[Fact]:
+def balance(place: DecisionContext) -> list[Fact]:
     """Leadership goes back to the first replicas where they can lead, so many at once."""
     elector = Elector(place)
     for found in find(place.image, lambda partition: partition.leader != partition.replicas[0]):
@@ -100,7 +100,7 @@ def balance(place: Place) -> list[Fact]:
     return elector.facts
 
 
-def elect_uncleanly(place: Place) -> list[Fact]:
+def elect_uncleanly(place: DecisionContext) -> list[Fact]:
     """Partitions without a leader get one that lacks records, where the settings prefer that to none."""
     elector = Elector(place)
     for found in find(place.image, lambda partition: partition.leader == NO_LEADER):

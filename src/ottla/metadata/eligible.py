@@ -10,7 +10,7 @@ leader the last replica that could lead it.
 from collections.abc import Sequence
 
 from ottla.base.settings.values import BrokerValues
-from ottla.metadata.decision import Place
+from ottla.metadata.decision import DecisionContext
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import NO_LEADER, ClusterImage, ResourceType
 from ottla.metadata.partition_change import ELIGIBLE_LEADERS, MIN_IN_SYNC
@@ -19,7 +19,7 @@ from ottla.wire.stored.metadata import ConfigRecord, PartitionChangeRecord
 
 
 # When eligible replicas are forgotten, and when not: design/0024.
-def after_settings(facts: Sequence[Fact], place: Place) -> list[Fact]:
+def after_settings(facts: Sequence[Fact], place: DecisionContext) -> list[Fact]:
     """What follows from changes of settings: where a leader may now acknowledge alone what others had to have."""
     if place.image.features.get(ELIGIBLE_LEADERS, 0) == 0:
         return []
@@ -27,11 +27,11 @@ def after_settings(facts: Sequence[Fact], place: Place) -> list[Fact]:
         return []
     image = place.after(facts).image
     return outdated(
-        Place(image, place.values.with_dynamic(place.values.dynamic, image.config(ResourceType.BROKER, "")))
+        DecisionContext(image, place.values.with_dynamic(place.values.dynamic, image.config(ResourceType.BROKER, "")))
     )
 
 
-def outdated(place: Place) -> list[Fact]:
+def outdated(place: DecisionContext) -> list[Fact]:
     """Where a leader has enough in sync to acknowledge without those who were eligible below that number.
 
     A decision leaves nothing so, but settings may also have been changed where a controller only reads them.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata import eligible
-from ottla.metadata.decision import Decision, Place, Refusal
+from ottla.metadata.decision import DecisionContext, MetadataDecision, Refusal
 from ottla.metadata.facts import METADATA_VERSION, Fact
 from ottla.metadata.image import ClusterImage
 from ottla.metadata.partition_change import ELIGIBLE_LEADERS
@@ -46,8 +46,8 @@ def bootstrap() -> list[Fact]:
 
 
 def update(
-    request: UpdateFeaturesRequest, place: Place, node_id: int, version: int
-) -> Decision[UpdateFeaturesResponse]:
+    request: UpdateFeaturesRequest, place: DecisionContext, node_id: int, version: int
+) -> MetadataDecision[UpdateFeaturesResponse]:
     """UpdateFeatures: all levels or none."""
     image = place.image
     facts: list[Fact] = []
@@ -55,7 +55,7 @@ def update(
         refusal = _refusal(wanted, image, node_id, version)
         if refusal is not None:
             message = f"The update failed for all features since the following feature had an error: {refusal.message}"
-            return Decision([], UpdateFeaturesResponse(error_code=refusal.error, error_message=message))
+            return MetadataDecision([], UpdateFeaturesResponse(error_code=refusal.error, error_message=message))
         if image.features.get(wanted.feature, 0) != wanted.max_version_level:
             if wanted.feature == ELIGIBLE_LEADERS:
                 facts += eligible.after_level(wanted.max_version_level, image, place.values)
@@ -63,7 +63,9 @@ def update(
     results = [
         UpdatableFeatureResult(feature=wanted.feature, error_message="NONE") for wanted in request.feature_updates
     ]
-    return Decision([] if request.validate_only else facts, UpdateFeaturesResponse(error_message=None, results=results))
+    return MetadataDecision(
+        [] if request.validate_only else facts, UpdateFeaturesResponse(error_message=None, results=results)
+    )
 
 
 def _refusal(wanted: FeatureUpdateKey, image: ClusterImage, node_id: int, version: int) -> Refusal | None:

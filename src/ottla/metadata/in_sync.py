@@ -8,7 +8,7 @@ broker does not have: it could not lead.
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata.brokers import is_current
-from ottla.metadata.decision import Decision, Place
+from ottla.metadata.decision import DecisionContext, MetadataDecision
 from ottla.metadata.delta import UNCHANGED_LEADER
 from ottla.metadata.image import BrokerImage, ClusterImage, PartitionImage
 from ottla.metadata.partition_change import RECOVERED, RECOVERING
@@ -26,11 +26,11 @@ from ottla.wire.stored.metadata import PartitionChangeRecord
 ANY_EPOCH = -1
 
 
-def alter(request: AlterPartitionRequest, place: Place) -> Decision[AlterPartitionResponse]:
+def alter(request: AlterPartitionRequest, place: DecisionContext) -> MetadataDecision[AlterPartitionResponse]:
     """AlterPartition."""
     image = place.image
     if not is_current(request.broker_id, request.broker_epoch, image):
-        return Decision([], AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+        return MetadataDecision([], AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     elector = Elector(place)
     done: set[tuple[bytes, int]] = set()
     topics: list[ResponseTopicData] = []
@@ -51,7 +51,7 @@ def alter(request: AlterPartitionRequest, place: Place) -> Decision[AlterPartiti
             done.add((wanted.topic_id, number))
             answers.append(_alter(data, request.broker_id, Found(topic, number, topic.partitions[number]), elector))
         topics.append(ResponseTopicData(wanted.topic_id, answers))
-    return Decision(elector.facts, AlterPartitionResponse(topics=topics))
+    return MetadataDecision(elector.facts, AlterPartitionResponse(topics=topics))
 
 
 def _members(data: PartitionData) -> list[BrokerState]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple, cast
 
 from ottla.base.settings.values import BrokerValues
-from ottla.metadata.decision import Place
+from ottla.metadata.decision import DecisionContext
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, ResourceType, TopicImage
 from ottla.metadata.partition_change import ELIGIBLE_LEADERS, MIN_IN_SYNC, PartitionChange, Rules
@@ -46,7 +46,7 @@ def leads_any(broker_id: int, image: ClusterImage) -> bool:
 class Elector:
     """Decides about partitions one after the other, as one event has them change; `facts` are what came of it."""
 
-    def __init__(self, place: Place, *, without: int = NO_LEADER, together_with: int = NO_LEADER) -> None:
+    def __init__(self, place: DecisionContext, *, without: int = NO_LEADER, together_with: int = NO_LEADER) -> None:
         """`without` never leads, `together_with` may lead although the image does not have it active yet."""
         self.facts: list[Fact] = []
         self._place = place
@@ -103,7 +103,7 @@ class Elector:
         return rules
 
 
-def rules_of(topic: TopicImage, place: Place) -> Rules:
+def rules_of(topic: TopicImage, place: DecisionContext) -> Rules:
     overrides = place.image.config(ResourceType.TOPIC, topic.name)
     least = int(overrides[MIN_IN_SYNC]) if MIN_IN_SYNC in overrides else place.values.integer(MIN_IN_SYNC)
     return Rules(
@@ -163,7 +163,7 @@ def _leaves(broker_id: int) -> Callable[[PartitionChange], None]:
     return leave
 
 
-def without_broker(broker_id: int, place: Place) -> list[Fact]:
+def without_broker(broker_id: int, place: DecisionContext) -> list[Fact]:
     """A broker is fenced, shuts down or goes: it leaves the in-sync sets, and others lead what it led."""
     elector = Elector(place, without=broker_id)
     affected = find(place.image, lambda partition: broker_id in partition.in_sync)
@@ -171,7 +171,7 @@ def without_broker(broker_id: int, place: Place) -> list[Fact]:
     return elector.facts
 
 
-def with_broker(broker_id: int, place: Place) -> list[Fact]:
+def with_broker(broker_id: int, place: DecisionContext) -> list[Fact]:
     """A broker comes (back) to life: partitions without a leader may get one."""
     elector = Elector(place, together_with=broker_id)
     affected = find(place.image, lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas)
@@ -179,7 +179,7 @@ def with_broker(broker_id: int, place: Place) -> list[Fact]:
     return elector.facts
 
 
-def with_lost_records(broker_id: int, place: Place) -> list[Fact]:
+def with_lost_records(broker_id: int, place: DecisionContext) -> list[Fact]:
     """A broker died without a clean stop: what it had in memory is gone, so it is neither in sync nor eligible."""
     elector = Elector(place, without=broker_id)
     leave = _leaves(broker_id)
@@ -193,12 +193,12 @@ def with_lost_records(broker_id: int, place: Place) -> list[Fact]:
     return elector.facts
 
 
-def forgotten(broker_id: int, place: Place) -> list[Fact]:
+def forgotten(broker_id: int, place: DecisionContext) -> list[Fact]:
     """A broker is unregistered: nobody waits for it any more."""
     return with_lost_records(broker_id, place) if _eligible_on(place) else without_broker(broker_id, place)
 
 
-def stopped(broker_id: int, place: Place, *, clean: bool, directories: Collection[bytes]) -> list[Fact]:
+def stopped(broker_id: int, place: DecisionContext, *, clean: bool, directories: Collection[bytes]) -> list[Fact]:
     """A broker begins anew, with these directories: what its last life left behind. What lay in another one is not
     there any more, however cleanly it stopped."""
     if not clean and _eligible_on(place):
@@ -222,7 +222,7 @@ def stopped(broker_id: int, place: Place, *, clean: bool, directories: Collectio
     return elector.facts
 
 
-def without_directories(broker: BrokerImage, lost: Collection[bytes], place: Place) -> list[Fact]:
+def without_directories(broker: BrokerImage, lost: Collection[bytes], place: DecisionContext) -> list[Fact]:
     """Directories of a broker stopped working: it leaves the in-sync sets of what lay there."""
 
     def lay_there(partition: PartitionImage) -> bool:
@@ -233,5 +233,5 @@ def without_directories(broker: BrokerImage, lost: Collection[bytes], place: Pla
     return elector.facts
 
 
-def _eligible_on(place: Place) -> bool:
+def _eligible_on(place: DecisionContext) -> bool:
     return place.image.features.get(ELIGIBLE_LEADERS, 0) > 0

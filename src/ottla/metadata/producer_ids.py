@@ -6,7 +6,7 @@ block is used.
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata.brokers import is_current
-from ottla.metadata.decision import Decision
+from ottla.metadata.decision import MetadataDecision
 from ottla.metadata.image import ClusterImage
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.stored.metadata import ProducerIdsRecord
@@ -15,14 +15,14 @@ BLOCK = 1000
 LARGEST_ID = (1 << 63) - 1
 
 
-def allocate(request: AllocateProducerIdsRequest, image: ClusterImage) -> Decision[AllocateProducerIdsResponse]:
+def allocate(request: AllocateProducerIdsRequest, image: ClusterImage) -> MetadataDecision[AllocateProducerIdsResponse]:
     """AllocateProducerIds, for a registered broker."""
     if not is_current(request.broker_id, request.broker_epoch, image):
-        return Decision([], AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+        return MetadataDecision([], AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     first = image.next_producer_id
     if first > LARGEST_ID - BLOCK:
-        return Decision([], AllocateProducerIdsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+        return MetadataDecision([], AllocateProducerIdsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
     fact = ProducerIdsRecord(
         broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=first + BLOCK
     )
-    return Decision([fact], AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK))
+    return MetadataDecision([fact], AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK))

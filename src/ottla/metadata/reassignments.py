@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ottla.base.errors import ErrorCode
 from ottla.metadata import placement
-from ottla.metadata.decision import MOST_FACTS, Decision, Place, Refusal
+from ottla.metadata.decision import MOST_FACTS, DecisionContext, MetadataDecision, Refusal
 from ottla.metadata.image import ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.partitions import Elector, Found
 from ottla.wire.messages.alter_partition_reassignments import (
@@ -30,7 +30,9 @@ NONE_IN_PROGRESS = Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition 
 TWICE = Refusal(ErrorCode.INVALID_REQUEST, "Each partition must appear at most once.")
 
 
-def alter(request: AlterPartitionReassignmentsRequest, place: Place) -> Decision[AlterPartitionReassignmentsResponse]:
+def alter(
+    request: AlterPartitionReassignmentsRequest, place: DecisionContext
+) -> MetadataDecision[AlterPartitionReassignmentsResponse]:
     """AlterPartitionReassignments: begin, change or, with null for replicas, cancel."""
     elector = Elector(place)
     done: set[tuple[str, int]] = set()
@@ -56,10 +58,10 @@ def alter(request: AlterPartitionReassignmentsRequest, place: Place) -> Decision
         responses=responses,
     )
     if len(elector.facts) > MOST_FACTS:
-        return Decision(
+        return MetadataDecision(
             [], AlterPartitionReassignmentsResponse(error_code=ErrorCode.POLICY_VIOLATION, error_message=None)
         )
-    return Decision(elector.facts, reply)
+    return MetadataDecision(elector.facts, reply)
 
 
 def _found(image: ClusterImage, name: str, number: int) -> Found | Refusal:
@@ -73,7 +75,7 @@ def _found(image: ClusterImage, name: str, number: int) -> Found | Refusal:
 
 
 def _reassign(
-    wanted: ReassignablePartition, found: Found, place: Place, elector: Elector, other_factor: bool
+    wanted: ReassignablePartition, found: Found, place: DecisionContext, elector: Elector, other_factor: bool
 ) -> Refusal | None:
     if wanted.replicas is None:
         return _cancel(found, elector)

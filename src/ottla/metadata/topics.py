@@ -9,13 +9,13 @@ from collections.abc import Generator, Iterable, Sequence
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
-from ottla.base.settings.describe import Source, describe_created_topic
+from ottla.base.settings.describe import ConfigSource, describe_created_topic
 from ottla.base.settings.topic import TOPIC_SETTINGS
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
 from ottla.metadata import placement
 from ottla.metadata.configs import MOST_CONFIGS, topic_configs_refusal
-from ottla.metadata.decision import MOST_FACTS, TOO_MANY_FACTS, Decision, Refusal
+from ottla.metadata.decision import MOST_FACTS, TOO_MANY_FACTS, MetadataDecision, Refusal
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType, TopicImage
 from ottla.metadata.names import METADATA_TOPIC, topic_name_problem
@@ -45,7 +45,7 @@ TOO_MUCH_GROWTH = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
 def create(
     request: CreateTopicsRequest, image: ClusterImage, values: BrokerValues, random: Random
-) -> Decision[CreateTopicsResponse]:
+) -> MetadataDecision[CreateTopicsResponse]:
     """CreateTopics."""
     counts: dict[str, int] = {}
     for topic in request.topics:
@@ -59,13 +59,13 @@ def create(
         results = [creation.create(topic) for topic in wanted]
         refusal = TOO_MANY_FACTS if len(creation.facts) > MOST_FACTS else None
     if refusal is not None:
-        return Decision([], CreateTopicsResponse(topics=[_refused(name, refusal) for name in counts]))
+        return MetadataDecision([], CreateTopicsResponse(topics=[_refused(name, refusal) for name in counts]))
     duplicate = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     results.extend(_refused(name, duplicate) for name, count in counts.items() if count > 1)
     if counts.get(METADATA_TOPIC) == 1:
         message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
         results.append(_refused(METADATA_TOPIC, Refusal(ErrorCode.INVALID_REQUEST, message)))
-    return Decision([] if request.validate_only else creation.facts, CreateTopicsResponse(topics=results))
+    return MetadataDecision([] if request.validate_only else creation.facts, CreateTopicsResponse(topics=results))
 
 
 def too_much_to_create(
@@ -145,7 +145,7 @@ class _Creation:
             self._default_configs = self._described_anew({})
         return [
             CreatableTopicConfigs(
-                name=config.name, value=overrides[config.name], config_source=Source.DYNAMIC_TOPIC_CONFIG
+                name=config.name, value=overrides[config.name], config_source=ConfigSource.DYNAMIC_TOPIC_CONFIG
             )
             if config.name in overrides
             else config
@@ -262,7 +262,7 @@ def new_topic_id(random: Random) -> bytes:
 
 def delete(
     request: DeleteTopicsRequest, image: ClusterImage, enabled: bool, version: int
-) -> Decision[DeleteTopicsResponse]:
+) -> MetadataDecision[DeleteTopicsResponse]:
     """DeleteTopics, by name or by id; `enabled` is the setting delete.topic.enable."""
     by_name = [*request.topic_names, *(topic.name for topic in request.topics if topic.name is not None)]
     if not enabled:
@@ -273,7 +273,7 @@ def delete(
         ids = [topic.topic_id for topic in request.topics if topic.name is None]
         results = [_not_deleted(name, NO_ID, refusal) for name in by_name]
         results.extend(_not_deleted(None, topic_id, refusal) for topic_id in ids)
-        return Decision([], DeleteTopicsResponse(responses=results))
+        return MetadataDecision([], DeleteTopicsResponse(responses=results))
     return _Deletion(request, image).decide()
 
 
@@ -304,7 +304,7 @@ class _Deletion:
     def refuse(self, name: str | None, topic_id: bytes, message: str) -> None:
         self.results.append(_not_deleted(name, topic_id, Refusal(ErrorCode.INVALID_REQUEST, message)))
 
-    def decide(self) -> Decision[DeleteTopicsResponse]:
+    def decide(self) -> MetadataDecision[DeleteTopicsResponse]:
         chosen: dict[bytes, TopicImage] = {}
         for topic_id, count in self.ids.items():
             topic = self.image.topics_by_id.get(topic_id)
@@ -328,7 +328,7 @@ class _Deletion:
                 chosen[topic.topic_id] = topic
         self.results.extend(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id) for topic in chosen.values())
         facts: list[Fact] = [RemoveTopicRecord(topic_id=topic_id) for topic_id in chosen]
-        return Decision(facts, DeleteTopicsResponse(responses=self.results))
+        return MetadataDecision(facts, DeleteTopicsResponse(responses=self.results))
 
 
 def too_much_to_grow(
@@ -361,13 +361,13 @@ def _growth(topic: CreatePartitionsTopic, image: ClusterImage) -> int:
 
 def create_partitions(
     request: CreatePartitionsRequest, image: ClusterImage, random: Random
-) -> Decision[CreatePartitionsResponse]:
+) -> MetadataDecision[CreatePartitionsResponse]:
     """CreatePartitions."""
     counts: dict[str, int] = {}
     for topic in request.topics:
         counts[topic.name] = counts.get(topic.name, 0) + 1
     if sum(_growth(topic, image) for topic in request.topics) > MOST_FACTS:
-        return Decision(
+        return MetadataDecision(
             [], CreatePartitionsResponse(results=[_partitions_result(name, TOO_MUCH_GROWTH) for name in counts])
         )
     facts: list[Fact] = []
@@ -379,7 +379,7 @@ def create_partitions(
         for topic in request.topics
         if counts[topic.name] == 1
     )
-    return Decision([] if request.validate_only else facts, CreatePartitionsResponse(results=results))
+    return MetadataDecision([] if request.validate_only else facts, CreatePartitionsResponse(results=results))
 
 
 def _partitions_result(name: str, refusal: Refusal | None) -> CreatePartitionsTopicResult:

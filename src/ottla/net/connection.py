@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Any, NamedTuple, Protocol
 
 from ottla.log.segment import FileRange
-from ottla.net.gather import PageCache, Part, Progress, RangeGone, transmit, warm
+from ottla.net.gather import PageCache, Part, RangeGone, SendProgress, transmit, warm
 from ottla.net.hangups import Hangups
 from ottla.net.intake import SHARED_SIZE, Buffer, Intake
 from ottla.net.request_times import Watch
@@ -260,10 +260,10 @@ class Connection:
         except OSError as problem:
             self._unsendable(problem)
             return
-        if progress is Progress.DONE:
+        if progress is SendProgress.DONE:
             return
         self._writing = True
-        if progress is Progress.FILE_COLD:
+        if progress is SendProgress.FILE_COLD:
             part = self._out[0]
             self._service.in_thread(lambda: warm(part), lambda problem: self._warmed(part, problem))
         else:

@@ -82,7 +82,7 @@ class Host(Protocol):
         ...
 
 
-class Limits(NamedTuple):
+class RequestLimits(NamedTuple):
     """What requests may hold."""
 
     most_frame_bytes: int
@@ -106,7 +106,9 @@ class _Work:
 class Dispatcher:
     """What connections hand their frames to. Handlers are found by `find` when they are first needed."""
 
-    def __init__(self, host: Host, served: Mapping[int, Api], find: Callable[[Api], Handler], limits: Limits) -> None:
+    def __init__(
+        self, host: Host, served: Mapping[int, Api], find: Callable[[Api], Handler], limits: RequestLimits
+    ) -> None:
         self._host = host
         self._served = served
         self._find = find

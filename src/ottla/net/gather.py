@@ -32,7 +32,7 @@ _MORE = getattr(socket, "MSG_MORE", 0)
 _SENDFILE = getattr(os, "sendfile", None)
 
 
-class Progress(Enum):
+class SendProgress(Enum):
     """Where a queue stands after a call."""
 
     DONE = 0
@@ -62,7 +62,7 @@ def warm(part: FileRange) -> None:
     part.file.read_at(part.position, min(part.length, WINDOW))
 
 
-def transmit(connection: socket.socket, queue: PartQueue, cache: PageCache, warmed: bool = False) -> Progress:
+def transmit(connection: socket.socket, queue: PartQueue, cache: PageCache, warmed: bool = False) -> SendProgress:
     """Send as much of the queue as the socket takes now; `warmed` when the range at its head has just been read."""
     budget = TURN
     try:
@@ -71,26 +71,26 @@ def transmit(connection: socket.socket, queue: PartQueue, cache: PageCache, warm
             sent = connection.send(queue[0])
             if sent == len(queue[0]):
                 queue.clear()
-                return Progress.DONE
+                return SendProgress.DONE
             queue[0] = memoryview(queue[0])[sent:]
-            return Progress.SOCKET_FULL
+            return SendProgress.SOCKET_FULL
         while queue:
             if budget <= 0:
-                return Progress.TURN_OVER
+                return SendProgress.TURN_OVER
             head = queue[0]
             if type(head) is FileRange:
                 if not warmed and not cache.holds_range(head):
-                    return Progress.FILE_COLD
+                    return SendProgress.FILE_COLD
                 warmed = False
                 budget -= _send_range(connection, queue, head)
             else:
                 sent, whole = _send_bytes(connection, queue, cache)
                 budget -= sent * COPYING
                 if not whole:
-                    return Progress.SOCKET_FULL
+                    return SendProgress.SOCKET_FULL
     except BlockingIOError:
-        return Progress.SOCKET_FULL
-    return Progress.DONE
+        return SendProgress.SOCKET_FULL
+    return SendProgress.DONE
 
 
 def _send_range(connection: socket.socket, queue: PartQueue, part: FileRange) -> int:

@@ -25,7 +25,7 @@ _UNSEEN = 3
 """References to a buffer that nobody looks at: the queue, a name and the question itself."""
 
 
-class Holder(Protocol):
+class FrameHolder(Protocol):
     """Something that holds bytes of an unfinished frame."""
 
     def drop(self, reason: str) -> None: ...
@@ -40,8 +40,8 @@ class Intake:
         self._limit = limit
         self._used = 0
         self._kept: list[Buffer] = []
-        self._holders: dict[Holder, int] = {}
-        self._keepers: dict[Holder, tuple[Buffer, int]] = {}
+        self._holders: dict[FrameHolder, int] = {}
+        self._keepers: dict[FrameHolder, tuple[Buffer, int]] = {}
         self._leaving: deque[Buffer] = deque()
         self._freed = 0
         """Bytes of the first that leaves."""
@@ -85,7 +85,7 @@ class Intake:
         if self._leaving:
             self._loop.call_soon(self._free_some)
 
-    def hold(self, holder: Holder, size: int) -> None:
+    def hold(self, holder: FrameHolder, size: int) -> None:
         """Note that `holder` now holds `size` bytes of an unfinished frame; the most recent holder is last."""
         self._used += size - self._holders.pop(holder, 0)
         self._holders[holder] = size
@@ -94,16 +94,16 @@ class Intake:
             stalest = next(iter(self._holders))
             stalest.drop("its unfinished request held memory that others need")
 
-    def release(self, holder: Holder) -> None:
+    def release(self, holder: FrameHolder) -> None:
         self._used -= self._holders.pop(holder, 0)
 
-    def keep(self, holder: Holder, buffer: Buffer, size: int) -> None:
+    def keep(self, holder: FrameHolder, buffer: Buffer, size: int) -> None:
         """Note that `holder` keeps a whole frame of `size` bytes while it is worked on."""
         self.let_go(holder)
         self._used += size
         self._keepers[holder] = (buffer, size)
 
-    def let_go(self, holder: Holder) -> None:
+    def let_go(self, holder: FrameHolder) -> None:
         kept = self._keepers.pop(holder, None)
         if kept is not None:
             self._used -= kept[1]

@@ -43,7 +43,7 @@ from ottla.replicas.context import Platform
 if TYPE_CHECKING:
     from ottla.node.coordination import Coordinated
     from ottla.zookeeper.node import ZooKeeperNode
-    from ottla.zookeeper.session import Session
+    from ottla.zookeeper.session import ZooKeeperSession
 
 logger = logging.getLogger("ottla.node")
 
@@ -80,7 +80,7 @@ class Assembly:
         self._controller: Controller | None = None
         self._loader: ImageLoader | None = None
         self._quorum: QuorumNode | ZooKeeperNode | None = None
-        self._session: Session | None = None
+        self._session: ZooKeeperSession | None = None
         self._coordinated: Coordinated | None = None
         self._snapshots: SnapshotTrigger | None = None
         self._loading: asyncio.Future[None] | None = None

@@ -45,10 +45,10 @@ from ottla.zookeeper.layout import (
     cluster_id_znode,
     read_cluster_id,
 )
-from ottla.zookeeper.node import Identity, Place, ZooKeeperNode
-from ottla.zookeeper.ports import Refused, Unreachable
+from ottla.zookeeper.node import ZooKeeperIdentity, ZooKeeperNode, ZooKeeperPlatform
+from ottla.zookeeper.ports import EnsembleRefusal, Unreachable
 from ottla.zookeeper.presence import BrokerPresence, Duplicate
-from ottla.zookeeper.session import Session, SessionSettings
+from ottla.zookeeper.session import SessionSettings, ZooKeeperSession
 
 logger = logging.getLogger("ottla.node")
 
@@ -80,15 +80,15 @@ class Coordinated(NamedTuple):
         """The broker goes with notice."""
         try:
             await self.presence.withdraw()
-        except (Refused, Unreachable) as problem:
+        except (EnsembleRefusal, Unreachable) as problem:
             logger.warning("leaves ZooKeeper without notice: %s", problem)
 
 
-async def connect(platform: Platform, values: BrokerValues) -> Session:
+async def connect(platform: Platform, values: BrokerValues) -> ZooKeeperSession:
     """A session with the ensemble. Raises StartFailure."""
     loop, _, threads, _ = platform
     try:
-        session = Session(loop, SessionSettings.of(values))
+        session = ZooKeeperSession(loop, SessionSettings.of(values))
     except ImportError:
         raise StartFailure("ZooKeeper needs another package; install it: pip install 'ottla[zookeeper]'.") from None
     try:
@@ -102,7 +102,7 @@ async def connect(platform: Platform, values: BrokerValues) -> Session:
 
 
 def open_zookeeper(
-    session: Session, platform: Platform, values: BrokerValues, address: Address, store: LogStore
+    session: ZooKeeperSession, platform: Platform, values: BrokerValues, address: Address, store: LogStore
 ) -> Coordinated:
     """Agree on the node's number and the cluster's id, and claim the directories for them. Blocking.
 
@@ -125,8 +125,8 @@ def open_zookeeper(
     loader = ImageLoader(cluster_id)
     controller = Controller(loader, node_id, values, world)
     node = ZooKeeperNode(
-        Place(loop, world, lambda work: loop.run_in_executor(threads, work), links),
-        Identity(cluster_id, node_id, Endpoint(address.name, address.host, address.port)),
+        ZooKeeperPlatform(loop, world, lambda work: loop.run_in_executor(threads, work), links),
+        ZooKeeperIdentity(cluster_id, node_id, Endpoint(address.name, address.host, address.port)),
         session,
         controller,
         ControllerOrders(controller),
@@ -135,7 +135,7 @@ def open_zookeeper(
     return Coordinated(values, node, loader, controller, BrokerPresence(session, node_id, world.clock))
 
 
-def _numbered(values: BrokerValues, session: Session, disk: Disk) -> BrokerValues:
+def _numbered(values: BrokerValues, session: ZooKeeperSession, disk: Disk) -> BrokerValues:
     """The settings with a number: their own, else that of the data directories, else the next of ZooKeeper's.
 
     Raises StartFailure, Unreachable, BadProperties.
@@ -188,7 +188,7 @@ class SessionChannel(ControllerChannel):
         except Duplicate as problem:
             logger.warning("%s", problem)
             return BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION)
-        except (Refused, Unreachable) as problem:
+        except (EnsembleRefusal, Unreachable) as problem:
             raise ControllerUnavailable(f"the broker cannot be registered: {problem}") from None
         return answer
 

@@ -28,7 +28,7 @@ LAST_WORDS_BYTES = 4096
 _COORDINATION = {"quorum": "its own quorum", "zookeeper": "ZooKeeper"}
 
 
-class Wanted(NamedTuple):
+class ClusterRequest(NamedTuple):
     """What `ottla cluster start` was given."""
 
     directory: str
@@ -62,7 +62,7 @@ class _Told(NamedTuple):
 _Event = _Ready | _Ended | _Told
 
 
-def run(wanted: Wanted) -> int:
+def run(wanted: ClusterRequest) -> int:
     """Run the cluster in the foreground until it is told to stop; answers the process's exit code."""
     started = RealClock().monotonic()
     try:
@@ -80,7 +80,7 @@ def run(wanted: Wanted) -> int:
         return 1
 
 
-def _run_with_zookeeper(wanted: Wanted, started: float) -> int:
+def _run_with_zookeeper(wanted: ClusterRequest, started: float) -> int:
     """The ensemble is there before the nodes and after them."""
     from ottla.node.local_ensemble import LocalEnsemble, connect_string, launch_command, prepare_ensemble
 
@@ -99,7 +99,7 @@ def _run_with_zookeeper(wanted: Wanted, started: float) -> int:
 class LocalProcesses:
     """All nodes of one cluster. Everything that happens comes through one queue, in the main thread."""
 
-    def __init__(self, nodes: Sequence[LocalNode], wanted: Wanted, started: float) -> None:
+    def __init__(self, nodes: Sequence[LocalNode], wanted: ClusterRequest, started: float) -> None:
         self._nodes = {node.node_id: node for node in nodes}
         self._wanted = wanted
         self._started = started

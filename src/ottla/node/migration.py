@@ -51,7 +51,7 @@ UNFINISHED = {
 """Requests of tools that no controller has carried out."""
 
 
-class Plan(NamedTuple):
+class MigrationPlan(NamedTuple):
     """What would be moved."""
 
     image: ClusterImage
@@ -69,7 +69,7 @@ class Plan(NamedTuple):
         return sum(1 for _ in facts_of(self.image))
 
 
-async def survey(session: Ensemble, how_far: HowFar = lambda read, known: None) -> Plan:
+async def survey(session: Ensemble, how_far: HowFar = lambda read, known: None) -> MigrationPlan:
     """Read the tree. Raises StartFailure, and what reading raises: Unreachable, Refused, BadZnode."""
     obstacle = await _obstacle(session)
     named = await session.get(layout.CLUSTER_ID)
@@ -89,7 +89,7 @@ async def survey(session: Ensemble, how_far: HowFar = lambda read, known: None) 
     remarks = [text async for text in _remarks(session)]
     # Who left or came while the tree was read may have changed what had been read.
     obstacle = obstacle or await _obstacle(session)
-    return Plan(image, LogPosition(offset, number), tuple(remarks), obstacle)
+    return MigrationPlan(image, LogPosition(offset, number), tuple(remarks), obstacle)
 
 
 async def _obstacle(session: Ensemble) -> str | None:
@@ -172,7 +172,7 @@ def require_voter(world: World, values: BrokerValues) -> None:
 def move(
     world: World,
     values: BrokerValues,
-    plan: Plan,
+    plan: MigrationPlan,
     wishes: Wishes,
     written: Callable[[int], None] = lambda facts: None,
 ) -> list[Formatted]:

@@ -16,7 +16,7 @@ from ottla.raft.voters import ReplicaKey, VoterSet
 VoterChange: TypeAlias = AddVoter | RemoveVoter | UpdateVoter
 
 
-class _Pending(NamedTuple):
+class _PendingChange(NamedTuple):
     """A change that is written and not committed; the token is None once it was answered."""
 
     offset: int
@@ -37,7 +37,7 @@ class VoterChanges:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._pending: _Pending | None = None
+        self._pending: _PendingChange | None = None
 
     # --- what may be done --------------------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class VoterChanges:
         if not waits:
             core.reply(token, Answered(ErrorCode.NONE, core.believed))
         timeout = request.timeout if isinstance(request, AddVoter) else core.timing.request_timeout
-        self._pending = _Pending(offset, token if waits else None, now + timeout)
+        self._pending = _PendingChange(offset, token if waits else None, now + timeout)
 
     def deadline(self) -> float:
         return self._pending.deadline if self._pending is not None and self._pending.token is not None else NEVER

@@ -40,7 +40,7 @@ class BadColumns(ValueError):
     """A table that cannot be read as records; the message names the column."""
 
 
-class Producer(NamedTuple):
+class ProducerHeader(NamedTuple):
     """Who writes: goes into every batch's header."""
 
     producer_id: int
@@ -85,7 +85,7 @@ def encode_batches(
     form: Format,
     *,
     now: int,
-    producer: Producer | None = None,
+    producer: ProducerHeader | None = None,
 ) -> Iterator[Encoded]:
     """The table's rows as batches, made as they are asked for, partition by partition.
 
@@ -131,7 +131,7 @@ def _room(form: Format) -> int:
     return max(form.batch_bytes - HEADER_SIZE, 1)
 
 
-def _encode(placed: list[_Placed], form: Format, producer: Producer | None) -> Iterator[Encoded]:
+def _encode(placed: list[_Placed], form: Format, producer: ProducerHeader | None) -> Iterator[Encoded]:
     sequences = {} if producer is None else dict(producer.sequences)
     for source, order, starts, first_row in placed:
         rows = memoryview(order).cast("i")
@@ -155,7 +155,7 @@ def _seal(
     form: Format,
     count: int,
     timestamps: tuple[int, int],
-    producer: Producer | None,
+    producer: ProducerHeader | None,
     sequence: int,
 ) -> None:
     """Compress what stands behind the header's place, and fill in the header."""

@@ -150,7 +150,7 @@ def read_control(record: Record) -> Control | None:
         return None
     if record.value is None:
         raise CorruptBatch(0, "a control record has no value")
-    reader = _Reader(record.value)
+    reader = _FieldReader(record.value)
     version = reader.number(_SHORT)
     if version < 0:
         raise CorruptBatch(0, f"a control record has version {version}")
@@ -202,8 +202,8 @@ def _voter(voter: Voter) -> bytes:
     return _INT.pack(voter.voter_id) + voter.directory_id + _array(endpoints) + supported + _NO_TAGS
 
 
-def _read_leader_change(reader: "_Reader", version: int) -> LeaderChange:
-    def voter(inner: _Reader) -> ElectionVoter:
+def _read_leader_change(reader: "_FieldReader", version: int) -> LeaderChange:
+    def voter(inner: _FieldReader) -> ElectionVoter:
         found = ElectionVoter(inner.number(_INT), inner.take(16) if version >= 1 else bytes(16))
         inner.skip_tags()
         return found
@@ -211,7 +211,7 @@ def _read_leader_change(reader: "_Reader", version: int) -> LeaderChange:
     return LeaderChange(reader.number(_INT), reader.array(voter), reader.array(voter), version)
 
 
-def _read_voter(reader: "_Reader") -> Voter:
+def _read_voter(reader: "_FieldReader") -> Voter:
     voter_id = reader.number(_INT)
     directory_id = reader.take(16)
     endpoints = reader.array(_read_endpoint)
@@ -221,7 +221,7 @@ def _read_voter(reader: "_Reader") -> Voter:
     return Voter(voter_id, directory_id, endpoints, lowest, highest)
 
 
-def _read_endpoint(reader: "_Reader") -> Endpoint:
+def _read_endpoint(reader: "_FieldReader") -> Endpoint:
     endpoint = Endpoint(reader.string(), reader.string(), reader.number(_PORT))
     reader.skip_tags()
     return endpoint
@@ -245,7 +245,7 @@ def _array(items: list[bytes]) -> bytes:
     return _unsigned(len(items) + 1) + b"".join(items)
 
 
-class _Reader:
+class _FieldReader:
     """Reads the few field types of these values from the front, never past the end."""
 
     def __init__(self, data: bytes) -> None:
@@ -276,7 +276,7 @@ class _Reader:
         size = self._length()
         return self.take(size).decode("utf-8", "replace")
 
-    def array(self, read: Callable[["_Reader"], _Item]) -> tuple[_Item, ...]:
+    def array(self, read: Callable[["_FieldReader"], _Item]) -> tuple[_Item, ...]:
         return tuple(read(self) for _ in range(self._length()))
 
     def skip_tags(self) -> None:

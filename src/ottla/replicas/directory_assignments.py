@@ -44,7 +44,7 @@ _SETTLED = {
 }
 
 
-class Controller(Protocol):
+class DirectoryController(Protocol):
     """Who is told."""
 
     async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse: ...
@@ -54,7 +54,7 @@ class Controller(Protocol):
 class DirectoryAssignments:
     """What the controller has yet to be told of one broker's replicas."""
 
-    def __init__(self, context: BrokerContext, controller: Controller) -> None:
+    def __init__(self, context: BrokerContext, controller: DirectoryController) -> None:
         self._context = context
         self._controller = controller
         self._untold: dict[_Replica, bytes] = {}

@@ -55,7 +55,7 @@ class Tracked:
         return news
 
 
-class Session:
+class FetchSession:
     """What one client reads."""
 
     __slots__ = ("by_id", "created_at", "dirty", "epoch", "id", "partitions", "privileged", "used_at")
@@ -113,12 +113,12 @@ class Session:
             self.partitions[key] = self.partitions.pop(key)
 
 
-class Plan(NamedTuple):
+class FetchPlan(NamedTuple):
     """What one request comes to: an error, or the partitions to read and the session they belong to."""
 
     error: ErrorCode
     wanted: list[tuple[str | bytes, WantedPartition, Tracked | None]]
-    session: Session | None = None
+    session: FetchSession | None = None
     full: bool = True
     """Answer every partition, not only what is news."""
 
@@ -130,42 +130,42 @@ class FetchSessions:
         self._slots = slots
         self._random_id = random_id
         self._now = now
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def plan(self, request: FetchRequest, by_id: bool) -> Plan:
+    def plan(self, request: FetchRequest, by_id: bool) -> FetchPlan:
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             wanted: list[tuple[str | bytes, WantedPartition, Tracked | None]]
             wanted = [(topic, part, None) for topic, parts in request.topics for part in parts]
             if request.session_epoch == FINAL_EPOCH:
-                return Plan(ErrorCode.NONE, wanted)
-            return Plan(ErrorCode.NONE, wanted, self._create(request, by_id))
+                return FetchPlan(ErrorCode.NONE, wanted)
+            return FetchPlan(ErrorCode.NONE, wanted, self._create(request, by_id))
         session = self._sessions.get(request.session_id)
         if session is None:
-            return Plan(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+            return FetchPlan(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         if session.epoch != request.session_epoch:
-            return Plan(ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
+            return FetchPlan(ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
         if session.by_id != by_id:
-            return Plan(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, [])
+            return FetchPlan(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, [])
         session.update(request)
         session.used_at = self._now()
         if not session.partitions:
             del self._sessions[session.id]
-            return Plan(ErrorCode.NONE, [])
+            return FetchPlan(ErrorCode.NONE, [])
         if len(session.partitions) > MOST_PARTITIONS:
             del self._sessions[session.id]
-            return Plan(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+            return FetchPlan(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         session.advance()
         if session.dirty is not None:
-            return Plan(ErrorCode.NONE, list(session.take_dirty()), session, full=False)
+            return FetchPlan(ErrorCode.NONE, list(session.take_dirty()), session, full=False)
         known: list[tuple[str | bytes, WantedPartition, Tracked | None]]
         known = [(topic, tracked.wanted, tracked) for (topic, _), tracked in session.partitions.items()]
-        return Plan(ErrorCode.NONE, known, session, full=False)
+        return FetchPlan(ErrorCode.NONE, known, session, full=False)
 
-    def plan_in_steps(self, request: FetchRequest, by_id: bool) -> Generator[None, None, Plan]:
+    def plan_in_steps(self, request: FetchRequest, by_id: bool) -> Generator[None, None, FetchPlan]:
         """The same for a request that names very many partitions: pauses when some of them are taken in."""
         whole = request._replace(topics=[])
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -180,7 +180,7 @@ class FetchSessions:
             session = self._sessions.get(request.session_id)
             if session is None or session.epoch != request.session_epoch or session.by_id != by_id:
                 return self.plan(whole, by_id)
-            plan = Plan(ErrorCode.NONE, [], session, full=False)
+            plan = FetchPlan(ErrorCode.NONE, [], session, full=False)
         for topic, parts in request.topics:
             for start in range(0, len(parts), AT_ONCE):
                 some = parts[start : start + AT_ONCE]
@@ -191,7 +191,7 @@ class FetchSessions:
                 yield
         return plan if plan.full else self.plan(whole, by_id)
 
-    def _create(self, request: FetchRequest, by_id: bool, size: int | None = None) -> Session | None:
+    def _create(self, request: FetchRequest, by_id: bool, size: int | None = None) -> FetchSession | None:
         """A new session, or None when there is no room for it; of `size` partitions, where not all are named yet."""
         if size is None:
             size = sum(len(parts) for _, parts in request.topics)
@@ -206,7 +206,7 @@ class FetchSessions:
         session_id = self._random_id()
         while session_id in self._sessions:
             session_id = self._random_id()
-        session = self._sessions[session_id] = Session(session_id, by_id, privileged, now)
+        session = self._sessions[session_id] = FetchSession(session_id, by_id, privileged, now)
         session.update(request)
         session.advance()
         return session

@@ -23,7 +23,7 @@ from ottla.replicas.throttles import Throttles
 from ottla.replicas.traffic import Traffic
 from ottla.replicas.waits import WaitingRoom
 from ottla.replication.follower import (
-    Standing,
+    FetchState,
     cut_before_following,
     cut_where_histories_part,
     follow_watermark,
@@ -85,7 +85,7 @@ class Pull:
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self.standing = Standing.FETCHING
+        self.standing = FetchState.FETCHING
         self.asked: Asked | None = None
         """None: not part of the session, or to be told anew."""
         self.backoff = 0.0
@@ -280,7 +280,7 @@ class ReplicaFetcher:
         now = self._context.clock.monotonic()
         for key, pull in tuple(self._delayed.items()):
             if pull.due <= now:
-                pull.standing = Standing.FETCHING
+                pull.standing = FetchState.FETCHING
                 self._changed[key] = pull
                 del self._delayed[key]
 
@@ -291,8 +291,8 @@ class ReplicaFetcher:
             partition = pull.partition
             log = partition.log
             if log is None:
-                pull.standing = Standing.FAILED
-            if pull.standing is not Standing.FETCHING or log is None:
+                pull.standing = FetchState.FAILED
+            if pull.standing is not FetchState.FETCHING or log is None:
                 continue
             throttle = throttles.on_follower(partition) if throttles.follower is not None else None
             if throttle is not None:
@@ -365,7 +365,7 @@ class ReplicaFetcher:
             log is not None
             and not partition.leads
             and pull.asked == (partition.leader_epoch, log.end_offset)
-            and pull.standing is Standing.FETCHING
+            and pull.standing is FetchState.FETCHING
         )
 
     def _take_data(self, key: Key, pull: Pull, data: PartitionData) -> int:
@@ -418,7 +418,7 @@ class ReplicaFetcher:
 
     def _set_aside(self, pull: Pull, seconds: float) -> None:
         """Leave it out of the fetches for so long."""
-        pull.standing = Standing.DELAYED
+        pull.standing = FetchState.DELAYED
         pull.due = self._context.clock.monotonic() + seconds
         key = (pull.partition.topic_id, pull.partition.index)
         self._delayed[key] = pull

@@ -45,7 +45,7 @@ _IMAGE_WILL_TELL = {
 """After these the change is neither asked for again nor taken back: this broker's image is behind."""
 
 
-class Controller(Protocol):
+class IsrController(Protocol):
     """Who decides about in-sync sets."""
 
     async def alter_partition(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse: ...
@@ -54,7 +54,7 @@ class Controller(Protocol):
 class IsrChanges:
     """All changes of in-sync sets that this broker asks for."""
 
-    def __init__(self, context: BrokerContext, partitions: Iterable[Partition], controller: Controller) -> None:
+    def __init__(self, context: BrokerContext, partitions: Iterable[Partition], controller: IsrController) -> None:
         self._context = context
         self._partitions = partitions
         self._controller = controller

@@ -14,7 +14,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.image import INTERNAL_TOPICS, NO_LEADER, BrokerImage, ClusterImage, PartitionImage
-from ottla.replicas.fetch_sessions import Key, Session
+from ottla.replicas.fetch_sessions import FetchSession, Key
 from ottla.replicas.traffic import TopicTraffic, Traffic
 from ottla.replicas.waits import WaitingRoom
 from ottla.replication.leader import Leading
@@ -97,7 +97,7 @@ class Partition:
         """Whether the in-sync set is as large as `min.insync.replicas` wants it (no more than there are replicas)."""
         self.registered = True
         """Whether the broker's registration counts. One whose ended cannot prove that nobody else leads by now."""
-        self.readers: dict[int, tuple[Session, Key]] | None = None
+        self.readers: dict[int, tuple[FetchSession, Key]] | None = None
         """The fetch sessions of followers, by broker, and what this partition is called there."""
         self.commits: list[tuple[int, OnCommitted]] | None = None
         """Who waits for which watermark, lowest first."""
@@ -222,7 +222,7 @@ class Partition:
             session.mark_dirty(key)
             waiting.nudge(session)
 
-    def read_by(self, follower: int, session: Session, key: Key) -> None:
+    def read_by(self, follower: int, session: FetchSession, key: Key) -> None:
         """A follower pulls this partition by a session, which is told of all that is new."""
         if self.readers is None:
             self.readers = {}

@@ -21,8 +21,10 @@ OnChecked: TypeAlias = Callable[[Sequence[Verdict]], None]
 
 # Why looking inside costs others nothing: design/0003.
 class RecordChecks:
-    """See the module. `in_thread` runs its first argument in a thread, then its second on the loop with what went
-    wrong."""
+    """The batches that wait for a look inside.
+
+    `in_thread` runs its first argument in a thread, then its second on the loop with what went wrong.
+    """
 
     def __init__(self, in_thread: Callable[[Callable[[], None], Callable[[BaseException | None], None]], Any]) -> None:
         self._in_thread = in_thread

@@ -38,7 +38,7 @@ logger = logging.getLogger("ottla.broker")
 Overrides = tuple[tuple[str, str], ...]
 
 
-class Controller(directory_assignments.Controller, isr_changes.Controller, Protocol):
+class ReplicaController(directory_assignments.DirectoryController, isr_changes.IsrController, Protocol):
     """What leaders and directories ask of the controller."""
 
 
@@ -61,7 +61,7 @@ class LeadershipObserver(Protocol):
 class ReplicaManager:
     """All replicas of one broker."""
 
-    def __init__(self, context: BrokerContext, controller: Controller) -> None:
+    def __init__(self, context: BrokerContext, controller: ReplicaController) -> None:
         self._context = context
         self.partitions = PartitionTable()
         self.waiting = WaitingRoom(context.loop)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.log.checkpoints import Checkpoint
-from ottla.log.cleaning import Limits
+from ottla.log.cleaning import CleanerLimits
 from ottla.log.compaction import Compaction, Compactor
 from ottla.log.files import StorageFailure
 from ottla.log.partition_log import PartitionLog
@@ -48,7 +48,7 @@ class Upkeep:
         self._checkpointing = asyncio.Lock()
         values = context.values
         threads = max(1, values.integer("log.cleaner.threads"))
-        limits = Limits(
+        limits = CleanerLimits(
             map_bytes=values.integer("log.cleaner.dedupe.buffer.size") // threads,
             load_factor=values.real("log.cleaner.io.buffer.load.factor"),
             buffer_bytes=max(4096, values.integer("log.cleaner.io.buffer.size") // threads),

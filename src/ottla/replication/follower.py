@@ -31,7 +31,7 @@ class History(Protocol):
     def truncate_fully_and_start_at(self, offset: int) -> None: ...
 
 
-class Standing(Enum):
+class FetchState(Enum):
     """How a partition that is pulled stands."""
 
     FETCHING = "fetching"

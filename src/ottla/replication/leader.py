@@ -15,7 +15,7 @@ NEVER = float("-inf")
 UNKNOWN = -1
 
 
-class Progress:
+class FollowerProgress:
     """How far one follower is, as its fetches tell."""
 
     __slots__ = ("broker_epoch", "caught_up_at", "end_offset", "fetched_at", "leader_end_then", "start_offset")
@@ -66,7 +66,7 @@ class Leading:
         self._end_offset = epoch_start
         self.epoch_start = epoch_start
         """The end of the log when this node began to lead: who has less may miss what was committed before."""
-        self.followers: dict[int, Progress] = {}
+        self.followers: dict[int, FollowerProgress] = {}
         self.in_sync: tuple[int, ...] = ()
         self.maximal: frozenset[int] = frozenset()
         """Every replica that the controller may count as in sync, whatever becomes of the change under way."""
@@ -83,7 +83,7 @@ class Leading:
         for replica in replicas:
             if replica != self._node_id and replica not in followers:
                 # One that is in sync gets the whole time to show itself to a new leader.
-                followers[replica] = Progress(now if replica in in_sync else NEVER)
+                followers[replica] = FollowerProgress(now if replica in in_sync else NEVER)
         for replica in followers.keys() - set(replicas):
             del followers[replica]
         self._replicas = tuple(replicas)

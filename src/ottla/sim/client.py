@@ -45,7 +45,7 @@ LATEST_OFFSET = -1
 FETCH_BYTES = 64 * 1024
 
 
-class Producer(NamedTuple):
+class SimProducer(NamedTuple):
     """Who writes: an idempotent producer, or one of transactions."""
 
     producer_id: int
@@ -55,14 +55,14 @@ class Producer(NamedTuple):
     """Whether a write adds its partition to the transaction by itself (transactions of version 2)."""
 
 
-class Member(NamedTuple):
+class SimMember(NamedTuple):
     """Who commits offsets; nobody in particular by default."""
 
     member_id: str = ""
     epoch: int = -1
 
 
-class Session:
+class SimSession:
     """One client on one loop. Everything but the constructor runs on that loop."""
 
     def __init__(self, addresses: Sequence[Address], random: Random) -> None:
@@ -101,7 +101,7 @@ class Session:
                 _check(topic.error_code, name)
 
     async def produce(
-        self, partition: TopicPartition, values: Sequence[bytes], producer: Producer, sequence: int, seconds: float
+        self, partition: TopicPartition, values: Sequence[bytes], producer: SimProducer, sequence: int, seconds: float
     ) -> int:
         """Write one batch with acks=all; the offset of its first record."""
         now_ms = BIG_BANG_MS + int(self._loop.time() * 1000)
@@ -191,7 +191,9 @@ class Session:
 
     # --- producers and transactions -----------------------------------------------------------------------------------
 
-    async def init_producer(self, transactional_id: str | None, timeout_ms: int, *, implicit: bool = False) -> Producer:
+    async def init_producer(
+        self, transactional_id: str | None, timeout_ms: int, *, implicit: bool = False
+    ) -> SimProducer:
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
         if transactional_id is None:
             answer = await self.cluster.ask_any(request, InitProducerIdResponse, self.deadline(3), highest=5)
@@ -200,9 +202,9 @@ class Session:
                 TRANSACTION, transactional_id, request, InitProducerIdResponse, highest=5
             )
         self._check_coordinator(answer.error_code, TRANSACTION, transactional_id or "")
-        return Producer(answer.producer_id, answer.producer_epoch, transactional_id, implicit)
+        return SimProducer(answer.producer_id, answer.producer_epoch, transactional_id, implicit)
 
-    async def add_partitions(self, producer: Producer, partitions: Sequence[TopicPartition]) -> None:
+    async def add_partitions(self, producer: SimProducer, partitions: Sequence[TopicPartition]) -> None:
         name = producer.transactional_id
         assert name is not None
         topics = sorted({partition.topic for partition in partitions})
@@ -222,7 +224,7 @@ class Session:
             for part in result.results_by_partition:
                 self._check_coordinator(part.partition_error_code, TRANSACTION, name)
 
-    async def add_offsets(self, producer: Producer, group: str) -> None:
+    async def add_offsets(self, producer: SimProducer, group: str) -> None:
         name = producer.transactional_id
         assert name is not None
         request = AddOffsetsToTxnRequest(
@@ -231,7 +233,9 @@ class Session:
         answer = await self._ask_coordinator(TRANSACTION, name, request, AddOffsetsToTxnResponse, highest=3)
         self._check_coordinator(answer.error_code, TRANSACTION, name)
 
-    async def commit_in_transaction(self, producer: Producer, group: str, partition: TopicPartition, to: int) -> None:
+    async def commit_in_transaction(
+        self, producer: SimProducer, group: str, partition: TopicPartition, to: int
+    ) -> None:
         request = txn_offset_commit.TxnOffsetCommitRequest(
             transactional_id=producer.transactional_id or "",
             group_id=group,
@@ -254,7 +258,7 @@ class Session:
         )
         self._check_coordinator(answer.topics[0].partitions[0].error_code, GROUP, group)
 
-    async def end(self, producer: Producer, *, commit: bool) -> Producer:
+    async def end(self, producer: SimProducer, *, commit: bool) -> SimProducer:
         """End the transaction; the producer as it goes on."""
         name = producer.transactional_id
         assert name is not None
@@ -273,7 +277,7 @@ class Session:
 
     # --- offsets ------------------------------------------------------------------------------------------------------
 
-    async def committed(self, group: str, partitions: Sequence[TopicPartition], member: Member) -> dict[int, int]:
+    async def committed(self, group: str, partitions: Sequence[TopicPartition], member: SimMember) -> dict[int, int]:
         """The committed offsets of one topic's partitions by their number; -1 where there is none."""
         topic = partitions[0].topic
         request = offset_fetch.OffsetFetchRequest(
@@ -300,7 +304,7 @@ class Session:
             offsets[entry.partition_index] = entry.committed_offset
         return offsets
 
-    async def commit(self, group: str, partition: TopicPartition, to: int, member: Member) -> None:
+    async def commit(self, group: str, partition: TopicPartition, to: int, member: SimMember) -> None:
         request = offset_commit.OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=member.epoch,

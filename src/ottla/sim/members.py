@@ -12,8 +12,8 @@ from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.address import Address
 from ottla.client.errors import ClientError
-from ottla.sim.client import Member as Credentials
-from ottla.sim.client import Session
+from ottla.sim.client import SimMember as Credentials
+from ottla.sim.client import SimSession
 from ottla.sim.history import History
 from ottla.sim.loop import SimLoop
 from ottla.sim.workload import Actor
@@ -54,7 +54,7 @@ class GroupReader(Actor):
         self._owned: list[TopicPartition] = []
         self._topic_id = bytes(16)
 
-    async def run(self, session: Session) -> None:
+    async def run(self, session: SimSession) -> None:
         while not self.stopping:
             try:
                 await self._take_part(session)
@@ -62,7 +62,7 @@ class GroupReader(Actor):
                 self.history.note(f"{self.name} joins anew: {problem}")
                 await session.pause()
 
-    async def _take_part(self, session: Session) -> None:
+    async def _take_part(self, session: SimSession) -> None:
         """Join, then read, commit and send heartbeats until this membership ends."""
         self._joins += 1
         self._owned = []
@@ -80,7 +80,7 @@ class GroupReader(Actor):
 
     # --- membership ---
 
-    async def _beat(self, session: Session) -> bool:
+    async def _beat(self, session: SimSession) -> bool:
         """Say what is owned, hear what is to be; False when this membership is over."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
@@ -128,7 +128,7 @@ class GroupReader(Actor):
             self.history.disown(GROUP, partition, self._credentials.member_id)
         self._owned = [each for each in self._owned if each not in partitions]
 
-    async def _leave(self, session: Session) -> None:
+    async def _leave(self, session: SimSession) -> None:
         self._release(self._owned)
         request = ConsumerGroupHeartbeatRequest(
             group_id=GROUP, member_id=self._credentials.member_id, member_epoch=_LEAVING
@@ -137,7 +137,7 @@ class GroupReader(Actor):
 
     # --- reading ---
 
-    async def _read(self, session: Session) -> None:
+    async def _read(self, session: SimSession) -> None:
         if not self._owned:
             return
         partition = self.random.choice(self._owned)
@@ -156,14 +156,14 @@ class GroupReader(Actor):
             self.history.note(f"{self.name} looks again where it is in {partition}: {problem}")
             await session.pause()
 
-    async def _find_position(self, session: Session, partition: TopicPartition) -> None:
+    async def _find_position(self, session: SimSession, partition: TopicPartition) -> None:
         least = self.history.commits.get((GROUP, partition), -1)
         offsets = await session.committed(GROUP, [partition], self._credentials)
         found = offsets[partition.partition]
         self.history.expect_committed(self.name, GROUP, partition, found, least)
         self._positions[partition] = max(0, found)
 
-    async def _commit(self, session: Session, partition: TopicPartition, offset: int) -> None:
+    async def _commit(self, session: SimSession, partition: TopicPartition, offset: int) -> None:
         try:
             await session.commit(GROUP, partition, offset, self._credentials)
         except ClientError:

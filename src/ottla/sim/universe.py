@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.errors import ClientError
-from ottla.sim.client import Member, Session
+from ottla.sim.client import SimMember, SimSession
 from ottla.sim.cluster import SimCluster
 from ottla.sim.faults import Faults, Power
 from ottla.sim.history import History
@@ -21,7 +21,7 @@ from ottla.sim.members import GroupReader
 from ottla.sim.network import Network
 from ottla.sim.trace import LogLines
 from ottla.sim.watch import Watch
-from ottla.sim.workload import Actor, Copier, Reader, Writer
+from ottla.sim.workload import Actor, Copier, NumberWriter, Reader
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class _Judged(Exception):
     """Something that must not be has happened: what comes after proves nothing."""
 
 
-class Plan(NamedTuple):
+class UniversePlan(NamedTuple):
     """What is drawn before anything happens."""
 
     roles: tuple[str, ...]
@@ -73,7 +73,7 @@ class Plan(NamedTuple):
     settings: dict[str, str]
 
 
-def draw(random: Random, *, ambushes: bool, disks: bool) -> Plan:
+def draw(random: Random, *, ambushes: bool, disks: bool) -> UniversePlan:
     """A plan; most universes are three nodes that are everything."""
     both = "broker,controller"
     roles = random.choice(
@@ -117,7 +117,7 @@ def draw(random: Random, *, ambushes: bool, disks: bool) -> Plan:
         settings |= {"log.dirs": "/data/one,/data/two", "metadata.log.dir": "/metadata"}
     if power is Power.ANY:
         settings["log.flush.interval.messages"] = "1"
-    return Plan(
+    return UniversePlan(
         roles=roles,
         replicas=replicas,
         least_in_sync=int(least),
@@ -137,7 +137,7 @@ def draw(random: Random, *, ambushes: bool, disks: bool) -> Plan:
 
 
 class Universe:
-    """See the module. `run` once."""
+    """One seeded cluster and what happens to it. `run` once."""
 
     ambushed = 4
     """In every so many universes the faults also lie in wait; 0 for in none."""
@@ -179,7 +179,7 @@ class Universe:
 
         for number in range(self.plan.writers):
             loop, random = who(f"writer-{number}")
-            actors.append(Writer(loop, addresses, random, self.history, self._partitions))
+            actors.append(NumberWriter(loop, addresses, random, self.history, self._partitions))
         for number in range(self.plan.readers):
             loop, random = who(f"reader-{number}")
             actors.append(Reader(loop, addresses, random, self.history, [*self._partitions, *self._copies]))
@@ -255,11 +255,11 @@ class Universe:
                 raise _Judged
             self.scheduler.run_for(0.1)
 
-    def _ask(self, work: Callable[[Session], Coroutine[Any, Any, T]], what: str) -> T | None:
+    def _ask(self, work: Callable[[SimSession], Coroutine[Any, Any, T]], what: str) -> T | None:
         """Ask the healthy cluster, repeating what fails; a violation when it does not answer in time."""
 
         async def repeat() -> T | None:
-            session = Session(self.cluster.addresses, Random(self.seed))
+            session = SimSession(self.cluster.addresses, Random(self.seed))
             deadline = session.deadline(END_SECONDS)
             while True:
                 try:
@@ -277,7 +277,7 @@ class Universe:
         self._until(lambda: all(node.ready for node in nodes), START_SECONDS, "all nodes are ready")
         self._ask(self._create_topics, "creating topics")
 
-    async def _create_topics(self, session: Session) -> None:
+    async def _create_topics(self, session: SimSession) -> None:
         configs = {"min.insync.replicas": str(self.plan.least_in_sync)}
         await session.create_topic(LOG, len(self._partitions), self.plan.replicas, configs)
         await session.create_topic(COPIES, len(self._copies), self.plan.replicas, configs)
@@ -317,7 +317,7 @@ class Universe:
         visible = {partition: self._read(partition, committed=True) for partition in self._copies}
         self.history.judge_transactions(visible)
         offsets = self._ask(
-            lambda session: session.committed("copies", self._partitions, Member()), "reading committed offsets"
+            lambda session: session.committed("copies", self._partitions, SimMember()), "reading committed offsets"
         )
         for partition in self._partitions:
             upto = max(0, (offsets or {}).get(partition.partition, 0))
@@ -326,7 +326,7 @@ class Universe:
     def _read(self, partition: TopicPartition, *, committed: bool) -> list[tuple[int, bytes]]:
         """Everything in a partition; what is still undecided is waited for."""
 
-        async def read(session: Session) -> list[tuple[int, bytes]]:
+        async def read(session: SimSession) -> list[tuple[int, bytes]]:
             found: list[tuple[int, bytes]] = []
             position = 0
             deadline = session.deadline(END_SECONDS)

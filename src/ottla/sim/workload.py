@@ -16,7 +16,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.address import Address
 from ottla.client.errors import BrokerError, ClientError
-from ottla.sim.client import Member, Producer, Session
+from ottla.sim.client import SimMember, SimProducer, SimSession
 from ottla.sim.history import Attempt, Fate, History
 from ottla.sim.loop import SimLoop
 
@@ -62,13 +62,13 @@ class Actor(ABC):
         return task.exception() if task is not None and task.done() and not task.cancelled() else None
 
     async def _main(self) -> None:
-        await self.run(Session(self._addresses, self.random))
+        await self.run(SimSession(self._addresses, self.random))
 
     @abstractmethod
-    async def run(self, session: Session) -> None:
+    async def run(self, session: SimSession) -> None:
         """What it does until it is told to stop."""
 
-    async def again(self, session: Session, step: Callable[[], Awaitable[T]]) -> T:
+    async def again(self, session: SimSession, step: Callable[[], Awaitable[T]]) -> T:
         """Repeat what may succeed later, for a while."""
         deadline = session.deadline(self.random.uniform(1.0, 6.0))
         while True:
@@ -83,7 +83,7 @@ class Actor(ABC):
         await asyncio.sleep(self.random.expovariate(1 / self.haste))
 
 
-class Writer(Actor):
+class NumberWriter(Actor):
     """Writes numbered values to every partition, each once."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Writer(Actor):
         self.partitions = partitions
         self._numbers = dict.fromkeys(partitions, 0)
 
-    async def run(self, session: Session) -> None:
+    async def run(self, session: SimSession) -> None:
         producer = await self._producer(session)
         while not self.stopping:
             partition = self.random.choice(self.partitions)
@@ -109,7 +109,7 @@ class Writer(Actor):
             self._numbers[partition] = first + count
             await self.rest()
 
-    async def _producer(self, session: Session) -> Producer:
+    async def _producer(self, session: SimSession) -> SimProducer:
         while True:
             try:
                 return await session.init_producer(None, 0)
@@ -117,7 +117,7 @@ class Writer(Actor):
                 await session.pause()
 
     async def _write(
-        self, session: Session, producer: Producer, partition: TopicPartition, values: Sequence[bytes], first: int
+        self, session: SimSession, producer: SimProducer, partition: TopicPartition, values: Sequence[bytes], first: int
     ) -> None:
         while True:
             try:
@@ -148,7 +148,7 @@ class Reader(Actor):
         self.committed = random.random() < 0.5
         self._positions = dict.fromkeys(partitions, 0)
 
-    async def run(self, session: Session) -> None:
+    async def run(self, session: SimSession) -> None:
         while not self.stopping:
             partition = self.random.choice(self.partitions)
             position = self._positions[partition]
@@ -185,7 +185,7 @@ class Copier(Actor):
         self._implicit = random.random() < 0.5
         self._attempts = 0
 
-    async def run(self, session: Session) -> None:
+    async def run(self, session: SimSession) -> None:
         while not self.stopping:
             try:
                 await self._copy(session)
@@ -196,9 +196,9 @@ class Copier(Actor):
                 if isinstance(problem, BrokerError) and not problem.retriable:
                     await asyncio.sleep(self.random.uniform(0.5, 3.0))
 
-    async def _copy(self, session: Session) -> None:
+    async def _copy(self, session: SimSession) -> None:
         producer = await session.init_producer(self.transactional_id, TRANSACTION_TIMEOUT_MS, implicit=self._implicit)
-        offsets = await session.committed(self.group, self._source, Member())
+        offsets = await session.committed(self.group, self._source, SimMember())
         positions = {partition: max(0, offsets[partition.partition]) for partition in self._source}
         sequences = dict.fromkeys(self._target, 0)
         while not self.stopping:
@@ -226,14 +226,14 @@ class Copier(Actor):
 
     async def _transaction(
         self,
-        session: Session,
-        producer: Producer,
+        session: SimSession,
+        producer: SimProducer,
         attempt: Attempt,
         copies: Sequence[bytes],
         sequences: dict[TopicPartition, int],
         read: tuple[TopicPartition, int],
         commit: bool,
-    ) -> Producer:
+    ) -> SimProducer:
         shares: dict[TopicPartition, list[bytes]] = {}
         for value in copies:
             shares.setdefault(self.random.choice(self._target), []).append(value)

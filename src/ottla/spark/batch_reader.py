@@ -31,7 +31,7 @@ class RangePartition(InputPartition):
 
 
 class BatchReader(DataSourceReader):
-    """See the module."""
+    """One batch read."""
 
     def __init__(self, options: SourceOptions, shape: RowShape | None = None, columns: Sequence[str] = ()) -> None:
         """Rows are these columns of a record (without any: all), or what a shape makes of all of them."""

@@ -17,7 +17,7 @@ from ottla.records.batch import read_records
 from ottla.records.control import ControlType, control_type
 from ottla.records.header import iterate_headers
 from ottla.spark.leaders import fetch
-from ottla.spark.transactions import Identity
+from ottla.spark.transactions import TransactionIdentity
 
 _GONE = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -30,7 +30,7 @@ class Landed(NamedTuple):
     offset: int
 
 
-async def is_committed(cluster: Cluster, identity: Identity, landed: Landed, deadline: float) -> bool:
+async def is_committed(cluster: Cluster, identity: TransactionIdentity, landed: Landed, deadline: float) -> bool:
     """Whether the transaction was committed; CONCURRENT_TRANSACTIONS when it does not end before the deadline."""
     partition = TopicPartition(landed.topic, landed.partition)
     search = _Search(identity, landed.offset)
@@ -56,7 +56,7 @@ async def is_committed(cluster: Cluster, identity: Identity, landed: Landed, dea
 class _Search:
     """From a batch of a transaction to its marker: the first one of its producer."""
 
-    def __init__(self, identity: Identity, offset: int) -> None:
+    def __init__(self, identity: TransactionIdentity, offset: int) -> None:
         self._identity = identity
         self._offset = offset
         self.position = offset

@@ -23,7 +23,7 @@ _LAST_WITH_NAMES = 12
 """From the next version on Fetch names topics by id."""
 
 
-class Fetched(NamedTuple):
+class FetchedRows(NamedTuple):
     """What one answer brought."""
 
     data: ByteView
@@ -56,11 +56,11 @@ class Fetcher:
         self._replica = -1
         """Whom the leader sent us to."""
 
-    async def fetch(self, position: int) -> Fetched:
+    async def fetch(self, position: int) -> FetchedRows:
         """The batches from `position` on; OutOfRange, Remade, or a ClientError once repetitions did not help."""
         return await self._session.cluster.retry(lambda: self._attempt(position), self._session.deadline())
 
-    async def _attempt(self, position: int) -> Fetched:
+    async def _attempt(self, position: int) -> FetchedRows:
         try:
             part = await self._ask(position)
             if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._replica >= 0:
@@ -117,7 +117,7 @@ class Fetcher:
     def _is_other(self, topic_id: bytes) -> bool:
         return bool(self._topic_id) and topic_id != NO_TOPIC_ID and identity_text(topic_id) != self._topic_id
 
-    def _fetched(self, part: PartitionData, position: int) -> Fetched:
+    def _fetched(self, part: PartitionData, position: int) -> FetchedRows:
         data = part.records or b""
         end = part.last_stable_offset if self._isolation == READ_COMMITTED else part.high_watermark
         aborted: tuple[Aborted, ...] = ()
@@ -130,4 +130,4 @@ class Fetcher:
         except CorruptBatch as problem:
             if following == position:
                 raise ProtocolViolation(f"partition {self._partition}", f"damaged: {problem}") from None
-        return Fetched(data, aborted, following, end)
+        return FetchedRows(data, aborted, following, end)

@@ -30,7 +30,7 @@ from ottla.spark.evidence import Landed
 from ottla.spark.fingerprints import UNKNOWN, Fingerprint
 from ottla.spark.leaders import ask_leader, fetch
 from ottla.spark.session import Session
-from ottla.spark.transactions import Identity
+from ottla.spark.transactions import TransactionIdentity
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -52,7 +52,7 @@ _COMPRESSED_FROM = 8 * 1024
 """Bytes of a decision: that of ten thousands of tasks is longer than a broker takes, and their names are much alike."""
 _TOPIC = 2
 """What DescribeConfigs calls a topic."""
-_NO_IDENTITY = (None,) * len(Identity._fields)
+_NO_IDENTITY = (None,) * len(TransactionIdentity._fields)
 _NOWHERE = (None,) * len(Landed._fields)
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
@@ -76,7 +76,7 @@ class Fence(NamedTuple):
 class Part(NamedTuple):
     """What a task gave to a batch."""
 
-    identity: Identity | None
+    identity: TransactionIdentity | None
     """Its transaction; None when that was committed under an earlier decision."""
     fingerprint: Fingerprint
     landed: Landed | None = None
@@ -90,14 +90,14 @@ class Part(NamedTuple):
     def of_row(cls, rows: int, content: int | None, *rest: Any) -> "Part":
         identity, landed = rest[: len(_NO_IDENTITY)], rest[len(_NO_IDENTITY) :]
         return cls(
-            None if identity == _NO_IDENTITY else Identity(*identity),
+            None if identity == _NO_IDENTITY else TransactionIdentity(*identity),
             Fingerprint(rows, content),
             None if landed == _NOWHERE else Landed(*landed),
         )
 
 
 # The record that decides a batch before its transactions end: design/0016.
-class Decision(NamedTuple):
+class SinkDecision(NamedTuple):
     """These transactions of a batch are to be committed, whatever happens."""
 
     query: str
@@ -131,7 +131,7 @@ class Decision(NamedTuple):
         return json.dumps(form, separators=(",", ":")).encode()
 
     @classmethod
-    def decoded(cls, data: bytes) -> "Decision":
+    def decoded(cls, data: bytes) -> "SinkDecision":
         form: dict[str, Any] = json.loads(data)
         if "parts" not in form:
             return _of_first_release(form)
@@ -140,22 +140,22 @@ class Decision(NamedTuple):
         return cls(**(form | {"parts": parts, "fence": fence, "fingerprint": fingerprint}))
 
 
-def _of_first_release(form: dict[str, Any]) -> Decision:
+def _of_first_release(form: dict[str, Any]) -> SinkDecision:
     """Written before an upgrade: neither rows nor ranges were noted, nor whose transactions were without rows."""
-    parts = {int(task): Part(Identity(*identity), UNKNOWN) for task, identity in form["tasks"].items()}
+    parts = {int(task): Part(TransactionIdentity(*identity), UNKNOWN) for task, identity in form["tasks"].items()}
     parts |= {task: Part(None, UNKNOWN) for task in form["done"]}
     fence = (-1, form["generation"])
-    return Decision(form["query"], form["batch"], fence, parts, form["tasks_of_batch"], UNKNOWN)
+    return SinkDecision(form["query"], form["batch"], fence, parts, form["tasks_of_batch"], UNKNOWN)
 
 
-class Reading:
+class JournalReading:
     """What a stretch of the topic says: for every sink its last driver and the last of its decisions that counts.
 
     With an `own` sink, of others only what the same query decided under their names since.
     """
 
     def __init__(self, own: str | None = None) -> None:
-        self.decisions: dict[str, Decision] = {}
+        self.decisions: dict[str, SinkDecision] = {}
         self.drivers: dict[str, tuple[int, int]] = {}
         self.vouched = False
         """Whether the own sink's last decision comes after the record of the driver that made it."""
@@ -178,7 +178,7 @@ class Reading:
             if isinstance(said, dict):  # the first release wrote a number here
                 self.drivers[sink] = said["producer_id"], said["generation"]
             return
-        decision = Decision.decoded(value)
+        decision = SinkDecision.decoded(value)
         if self.drivers.get(sink, decision.fence) != decision.fence:
             return
         if sink == self._own:
@@ -204,13 +204,13 @@ class Journal:
         fence = Fence(identity.producer_id, identity.producer_epoch, -1)
         return fence._replace(offset=await self._append(fence, 0, self._driver_key, fence.encoded()))
 
-    async def decide(self, fence: Fence, decision: Decision) -> None:
+    async def decide(self, fence: Fence, decision: SinkDecision) -> None:
         """Once for a fence; Superseded when a newer driver is there."""
         offset = await self._append(fence, 1, self._sink, decision.encoded())
         if not await self._counts(fence, offset + 1):
             raise _superseded()
 
-    async def conclude(self, fence: Fence, decision: Decision, *, swept: bool) -> None:
+    async def conclude(self, fence: Fence, decision: SinkDecision, *, swept: bool) -> None:
         """Note that everything which was decided is done: nobody needs to ask the coordinators again."""
         ended = decision._replace(ended=True, swept=swept, parts={})
         await self._append(fence, 2, self._sink, ended.encoded())
@@ -225,7 +225,7 @@ class Journal:
             await self._append(fence, 1, self._driver_key, fence.encoded())
         return not await self._counts(fence, await self._offset(LATEST))
 
-    async def last(self, fence: Fence) -> tuple[Decision | None, list[Decision]]:
+    async def last(self, fence: Fence) -> tuple[SinkDecision | None, list[SinkDecision]]:
         """The decision made last before the fence, by whichever driver; and what the same query decided since under
         other names, the last of each."""
         first = await self._offset(EARLIEST)
@@ -236,7 +236,7 @@ class Journal:
                 return own, list(reading.decisions.values())
         return None, []
 
-    async def of_query(self, query: str, fence: Fence) -> list[Decision]:
+    async def of_query(self, query: str, fence: Fence) -> list[SinkDecision]:
         """The last decisions of other sinks that the same query made."""
         reading = await self._read(await self._offset(EARLIEST), fence.offset)
         return [
@@ -265,8 +265,8 @@ class Journal:
         decision = (await self._read(fence.offset, end, self._sink)).decisions.get(self._sink)
         return decision is not None and decision.fence == (fence.producer_id, fence.generation)
 
-    async def _read(self, position: int, end: int, only: str | None = None) -> Reading:
-        reading = Reading(only)
+    async def _read(self, position: int, end: int, only: str | None = None) -> JournalReading:
+        reading = JournalReading(only)
         deadline = self._session.deadline()
         while position < end:
             part = await self._cluster.retry(partial(self._fetch, position), self._session.deadline())

@@ -21,7 +21,7 @@ from ottla.spark.positions import (
     END,
     LATEST,
     Bound,
-    Kind,
+    BoundKind,
     parse_assignment,
     parse_moment,
     parse_moments,
@@ -64,7 +64,7 @@ class Topics(NamedTuple):
     assigned: tuple[TopicPartition, ...] = ()
 
 
-class Limits(NamedTuple):
+class TriggerLimits(NamedTuple):
     """What one trigger takes; 0 is no limit. Seconds."""
 
     max_rows: int = 0
@@ -81,7 +81,7 @@ class SourceOptions(NamedTuple):
     topics: Topics
     starting: Bound
     ending: Bound
-    limits: Limits
+    limits: TriggerLimits
     latest_after_end: bool
     """A starting time behind the last record means the end instead of an error."""
     min_partitions: int
@@ -218,7 +218,7 @@ def _starting(given: Mapping[str, str], streaming: bool) -> Bound:
         if option in given:
             bound = parse(option, given[option])
             ends = bound.everywhere == LATEST or LATEST in bound.by_partition.values()
-            if bound.kind is Kind.OFFSETS and ends and not streaming:
+            if bound.kind is BoundKind.OFFSETS and ends and not streaming:
                 raise BadOption(f"{option} cannot be latest in a batch read: nothing would be read")
             return bound
     return END if streaming else BEGINNING
@@ -229,14 +229,14 @@ def _ending(given: Mapping[str, str]) -> Bound:
         if option in given:
             bound = parse(option, given[option])
             starts = bound.everywhere == EARLIEST or EARLIEST in bound.by_partition.values()
-            if bound.kind is Kind.OFFSETS and starts:
+            if bound.kind is BoundKind.OFFSETS and starts:
                 raise BadOption(f"{option} cannot be earliest: nothing would be read")
             return bound
     return END
 
 
-def _limits(given: Mapping[str, str]) -> Limits:
-    limits = Limits(
+def _limits(given: Mapping[str, str]) -> TriggerLimits:
+    limits = TriggerLimits(
         whole(given, "maxOffsetsPerTrigger"),
         whole(given, "minOffsetsPerTrigger"),
         whole(given, "maxBytesPerTrigger"),

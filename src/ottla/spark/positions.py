@@ -20,7 +20,7 @@ _GROUP = "group:"
 Offsets = dict[TopicPartition, int]
 
 
-class Kind(Enum):
+class BoundKind(Enum):
     """What a bound is made of."""
 
     OFFSETS = "offsets"
@@ -31,7 +31,7 @@ class Kind(Enum):
 class Bound(NamedTuple):
     """One end of what is read; `everywhere` is for the partitions that `by_partition` does not name."""
 
-    kind: Kind
+    kind: BoundKind
     everywhere: int | None = None
     by_partition: Mapping[TopicPartition, int] = {}
     group: str = ""
@@ -52,23 +52,23 @@ class Bound(NamedTuple):
         return found
 
 
-BEGINNING = Bound(Kind.OFFSETS, EARLIEST)
-END = Bound(Kind.OFFSETS, LATEST)
+BEGINNING = Bound(BoundKind.OFFSETS, EARLIEST)
+END = Bound(BoundKind.OFFSETS, LATEST)
 
 
 def parse_offsets(option: str, text: str) -> Bound:
     """`earliest`, `latest`, `group:NAME` or JSON."""
     word = text.strip()
     if word.lower() == "earliest":
-        return Bound(Kind.OFFSETS, EARLIEST, option=option)
+        return Bound(BoundKind.OFFSETS, EARLIEST, option=option)
     if word.lower() == "latest":
-        return Bound(Kind.OFFSETS, LATEST, option=option)
+        return Bound(BoundKind.OFFSETS, LATEST, option=option)
     if word.startswith(_GROUP):
         if not word[len(_GROUP) :]:
             raise BadOption(f"{option} names no group: write group:NAME")
-        return Bound(Kind.GROUP, group=word[len(_GROUP) :], option=option)
+        return Bound(BoundKind.GROUP, group=word[len(_GROUP) :], option=option)
     by_partition = parse_json(option, word, least=EARLIEST)
-    return Bound(Kind.OFFSETS, None, by_partition, option=option)
+    return Bound(BoundKind.OFFSETS, None, by_partition, option=option)
 
 
 def parse_moment(option: str, text: str) -> Bound:
@@ -79,12 +79,12 @@ def parse_moment(option: str, text: str) -> Bound:
         moment = -1
     if moment < 0:
         raise BadOption(f"{option} cannot be {text!r}: allowed are milliseconds since 1970")
-    return Bound(Kind.MOMENTS, moment, option=option)
+    return Bound(BoundKind.MOMENTS, moment, option=option)
 
 
 def parse_moments(option: str, text: str) -> Bound:
     """JSON with milliseconds since 1970."""
-    return Bound(Kind.MOMENTS, None, parse_json(option, text, least=0), option=option)
+    return Bound(BoundKind.MOMENTS, None, parse_json(option, text, least=0), option=option)
 
 
 def parse_json(option: str, text: str, least: int) -> Offsets:

@@ -18,7 +18,7 @@ from ottla.client.settings import CONSUMER
 from ottla.records.header import CorruptBatch
 from ottla.spark.columns import Gatherer
 from ottla.spark.errors import DataLoss
-from ottla.spark.fetching import Fetched, Fetcher, OutOfRange, Remade
+from ottla.spark.fetching import FetchedRows, Fetcher, OutOfRange, Remade
 from ottla.spark.options import SourceOptions
 from ottla.spark.plan import Range
 from ottla.spark.session import Session, session_for
@@ -36,7 +36,7 @@ def read_range(
     fetcher = Fetcher(session, wanted.partition, options.committed_only, size, topic_id)
     position = wanted.start
     waited = 0.0  # for records that do not come; how long Spark takes for those that came does not count
-    pending: Future[Fetched] = session.begin(fetcher.fetch(position))
+    pending: Future[FetchedRows] = session.begin(fetcher.fetch(position))
     try:
         while True:
             since = session.time()
@@ -79,7 +79,7 @@ def read_range(
         yield gathering.take()
 
 
-def _gather(gathering: Gatherer, fetched: Fetched, position: int, wanted: Range) -> tuple[int, bool]:
+def _gather(gathering: Gatherer, fetched: FetchedRows, position: int, wanted: Range) -> tuple[int, bool]:
     """How far the answer was decoded, and whether the columns could not hold all of it."""
     topic, partition = wanted.partition
     try:
@@ -113,7 +113,7 @@ def _after_loss(session: Session, options: SourceOptions, wanted: Range, positio
     return first if first > position else wanted.end
 
 
-def _never_came(wanted: Range, position: int, fetched: Fetched) -> str:
+def _never_came(wanted: Range, position: int, fetched: FetchedRows) -> str:
     return (
         f"offsets {position} to {wanted.end - 1} of {wanted.partition} cannot be read: "
         f"the partition ends at {fetched.end_offset}"

@@ -25,10 +25,10 @@ from ottla.spark.errors import BadRows, CheckpointMismatch, in_one_sentence
 from ottla.spark.evidence import Landed
 from ottla.spark.fingerprints import UNKNOWN, Fingerprint, Tally, combined, planned_ranges
 from ottla.spark.formats.encoding import Encoder, encode_values, encoder_of
-from ottla.spark.journal import Decision, Fence, Journal, Part
+from ottla.spark.journal import Fence, Journal, Part, SinkDecision
 from ottla.spark.session import Session, session_for
 from ottla.spark.sink_options import SinkOptions
-from ottla.spark.transactions import Ending, Identity
+from ottla.spark.transactions import Ending, TransactionIdentity
 from ottla.spark.writing import RowWriter
 
 _SWEEP_SECONDS = 10.0
@@ -66,7 +66,7 @@ class Written(WriterCommitMessage):
         """Batches of the query may have been written under other names."""
         self.swept = recovered.swept
         self.ranges = recovered.ranges.get(task.batch, "")
-        self.identity: Identity | None = None
+        self.identity: TransactionIdentity | None = None
         self.landed: Landed | None = None
         """Where some of its rows lie."""
         self.fingerprint = Fingerprint()
@@ -101,7 +101,7 @@ class Recovered(NamedTuple):
     """What a batch's tasks must know of before."""
 
     fence: Fence
-    decision: Decision | None
+    decision: SinkDecision | None
     lost: frozenset[int]
     """Tasks of that decision whose transactions came to nothing."""
     swept: bool
@@ -216,7 +216,7 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
             return
         raise _older_checkpoint(said)
 
-    async def _begin(self, session: Session, task: Task, fence: Fence) -> Identity:
+    async def _begin(self, session: Session, task: Task, fence: Fence) -> TransactionIdentity:
         timeout = session.settings.integer("transaction.timeout.ms")
         own = _transactional_id(self._options, fence.generation, task)
         return await transactions.init(session.cluster, own, session.deadline(), timeout_ms=timeout, held=True)
@@ -272,7 +272,7 @@ async def _decide(session: Session, options: SinkOptions, written: list[Written]
                 _refuse_other_name(other, options, written[0].task)
             if not other.ended:  # nobody else finishes it: the query is called otherwise from now on
                 await _commit(session, other.open.values())
-    decision = Decision(
+    decision = SinkDecision(
         query,
         batch,
         (fence.producer_id, fence.generation),
@@ -341,7 +341,7 @@ async def _sweep(session: Session, options: SinkOptions, decided: frozenset[str]
     return True
 
 
-def _refuse_other_name(other: Decision, options: SinkOptions, task: Task) -> None:
+def _refuse_other_name(other: SinkDecision, options: SinkOptions, task: Task) -> None:
     """A checkpoint that was moved, or is called otherwise than before, would have its last batch written twice."""
     if _same_topic(other, options) and other.batch >= task.batch:
         raise CheckpointMismatch(
@@ -352,7 +352,7 @@ def _refuse_other_name(other: Decision, options: SinkOptions, task: Task) -> Non
         )
 
 
-def _same_topic(other: Decision, options: SinkOptions) -> bool:
+def _same_topic(other: SinkDecision, options: SinkOptions) -> bool:
     return other.topic == options.topic or not other.topic or not options.topic
 
 
@@ -428,7 +428,7 @@ def write_rows(
     session: Session,
     options: SinkOptions,
     batches: Iterator[pa.RecordBatch],
-    identity: Identity | None,
+    identity: TransactionIdentity | None,
     tally: Tally | None = None,
 ) -> RowWriter:
     """Send all rows and wait until they are acknowledged; who did it knows how many there were."""

@@ -45,7 +45,10 @@ class _There(NamedTuple):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """See the module. The driver keeps one for as long as a query runs; tasks get a copy of the options only."""
+    """One streaming query's source.
+
+    The driver keeps one for as long as a query runs; tasks get a copy of the options only.
+    """
 
     def __init__(self, options: SourceOptions, shape: RowShape | None = None, columns: Sequence[str] = ()) -> None:
         self._options = options

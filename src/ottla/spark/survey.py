@@ -22,7 +22,7 @@ from ottla.records.header import iterate_headers
 from ottla.spark.errors import BadOption, DataLoss
 from ottla.spark.fetching import Fetcher, OutOfRange
 from ottla.spark.options import SourceOptions, Topics
-from ottla.spark.positions import Bound, Kind, Offsets
+from ottla.spark.positions import Bound, BoundKind, Offsets
 from ottla.spark.session import session_for
 
 _SAMPLE_BYTES = 64 * 1024
@@ -121,23 +121,23 @@ class Survey:
 
     def start(self, bound: Bound, partitions: list[TopicPartition]) -> Offsets:
         """Where reading begins. Offsets that the user wrote must be in the log, unless data loss is allowed."""
-        if bound.kind is Kind.MOMENTS:
+        if bound.kind is BoundKind.MOMENTS:
             found = self.first_at(bound.of(partitions))
             late = [partition for partition in partitions if partition not in found]
             if late and not self._options.latest_after_end:
                 raise BadOption(f"{bound.option}: {late[0]} has no record at or after that time")
             return found | self.ends(late)
-        if bound.kind is Kind.GROUP:
+        if bound.kind is BoundKind.GROUP:
             committed = self.committed(bound.group, partitions)
             return self._words(dict.fromkeys(partitions, EARLIEST) | committed, bound.option)
         return self._words(bound.of(partitions), bound.option)
 
     def end(self, bound: Bound, partitions: list[TopicPartition]) -> Offsets:
         """Where a batch ends."""
-        if bound.kind is Kind.MOMENTS:
+        if bound.kind is BoundKind.MOMENTS:
             found = self.first_at(bound.of(partitions))
             return self.ends(partition for partition in partitions if partition not in found) | found
-        if bound.kind is Kind.GROUP:
+        if bound.kind is BoundKind.GROUP:
             return self._words(
                 dict.fromkeys(partitions, LATEST) | self.committed(bound.group, partitions), bound.option
             )

@@ -54,7 +54,7 @@ LOST = frozenset(
 ENDED = "its transaction has ended: it took longer than transaction.timeout.ms, or another driver runs the query"
 
 
-class Identity(NamedTuple):
+class TransactionIdentity(NamedTuple):
     """Who writes a transaction; whoever knows it can end the transaction."""
 
     transactional_id: str
@@ -78,14 +78,14 @@ async def init(
     *,
     timeout_ms: int = _NO_TRANSACTION_MS,
     held: bool = False,
-) -> Identity:
+) -> TransactionIdentity:
     """Become the one who writes under this id: whatever was open under it is aborted, whoever wrote it is fenced.
 
     Who writes says how long a transaction may take. With `held` no time-out ends what is begun now, where the cluster
     offers that (two-phase commit) and allows it.
     """
 
-    async def ask() -> Identity:
+    async def ask() -> TransactionIdentity:
         await _learn(cluster, deadline)
         node = await find_coordinator(cluster, CoordinatorKind.TRANSACTION, transactional_id, deadline)
         connection = await cluster.connection(node, deadline)
@@ -103,7 +103,7 @@ async def init(
             and connection.version_for(EndTxnRequest) > _LAST_OF_FIRST_PROTOCOL
             and connection.version_for(ProduceRequest) > LAST_WITH_EXPLICIT_PARTITIONS
         )
-        return Identity(transactional_id, answer.producer_id, answer.producer_epoch, second)
+        return TransactionIdentity(transactional_id, answer.producer_id, answer.producer_epoch, second)
 
     return await cluster.retry(ask, deadline)
 
@@ -141,7 +141,9 @@ async def find_open(cluster: Cluster, prefix: str, deadline: float) -> list[str]
     return await cluster.retry(ask, deadline)
 
 
-async def add(cluster: Cluster, identity: Identity, partitions: Iterable[TopicPartition], deadline: float) -> None:
+async def add(
+    cluster: Cluster, identity: TransactionIdentity, partitions: Iterable[TopicPartition], deadline: float
+) -> None:
     """Name partitions before they are written to; the second protocol needs no such call."""
     topics: dict[str, list[int]] = {}
     for topic, number in partitions:
@@ -163,7 +165,7 @@ async def add(cluster: Cluster, identity: Identity, partitions: Iterable[TopicPa
     await cluster.retry(ask, deadline)
 
 
-async def end(cluster: Cluster, identity: Identity, committed: bool, deadline: float) -> Ending:
+async def end(cluster: Cluster, identity: TransactionIdentity, committed: bool, deadline: float) -> Ending:
     """End a transaction that somebody began, once or again."""
     request = EndTxnRequest(identity.transactional_id, identity.producer_id, identity.producer_epoch, committed)
     highest = LATEST if identity.second_protocol else _LAST_OF_FIRST_PROTOCOL
@@ -179,7 +181,7 @@ async def end(cluster: Cluster, identity: Identity, committed: bool, deadline: f
 
 
 async def _ask(
-    cluster: Cluster, identity: Identity, request: Root, answer: type[R], deadline: float, highest: int
+    cluster: Cluster, identity: TransactionIdentity, request: Root, answer: type[R], deadline: float, highest: int
 ) -> R:
     await _learn(cluster, deadline)
     node = await find_coordinator(cluster, CoordinatorKind.TRANSACTION, identity.transactional_id, deadline)

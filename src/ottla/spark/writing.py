@@ -18,13 +18,13 @@ from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition
 from ottla.client.cluster import Topic
 from ottla.client.errors import BrokerError, ClientError, DeadlineExceeded, known_code
-from ottla.records.column_batches import Encoded, Format, Placement, Producer, encode_batches
+from ottla.records.column_batches import Encoded, Format, Placement, ProducerHeader, encode_batches
 from ottla.records.compression import Compression
 from ottla.records.header import next_sequence
 from ottla.spark import transactions
 from ottla.spark.evidence import Landed
 from ottla.spark.session import Session
-from ottla.spark.transactions import LAST_WITH_EXPLICIT_PARTITIONS, Identity
+from ottla.spark.transactions import LAST_WITH_EXPLICIT_PARTITIONS, TransactionIdentity
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.schema import LATEST
 
@@ -49,7 +49,7 @@ class RowWriter:
     Without one, repetitions are recognized all the same if rows are to be on all replicas: the task gets a producer id.
     """
 
-    def __init__(self, session: Session, identity: Identity | None) -> None:
+    def __init__(self, session: Session, identity: TransactionIdentity | None) -> None:
         settings = session.settings
         self.rows = 0
         self.landed: Landed | None = None
@@ -113,7 +113,7 @@ class RowWriter:
             self._producer = session.run(transactions.init_idempotent(session.cluster, session.deadline()))
         producer = None
         if self._producer is not None:
-            producer = Producer(*self._producer, self._identity is not None, sequences)
+            producer = ProducerHeader(*self._producer, self._identity is not None, sequences)
         parcels = []
         placement = Placement(len(topic.partitions), self._keyless(topic))
         for batch in encode_batches(table, placement, self._form, now=self._session.now_ms(), producer=producer):

@@ -24,7 +24,7 @@ from ottla.node.formatting import Wishes, format_directories
 from ottla.runtime.world import RealRandom
 from ottla.testing.faults import Failing, Faults
 from ottla.testing.files import OwnedDisk, TemporaryDirectory
-from ottla.testing.life import Life, Ports, Surroundings
+from ottla.testing.life import Life, Ports, SharedWorld
 from ottla.testing.network import HOST, KeptPort, Network
 from ottla.testing.settings import node_settings, setting_texts, texts_of_nodes
 from ottla.testing.steered import SteeredTime
@@ -50,7 +50,7 @@ DELETE_TOPICS_VERSION = 6
 class Node:
     """One node through all its lives."""
 
-    def __init__(self, node_id: int, settings: Mapping[str, str], ports: Ports, around: Surroundings) -> None:
+    def __init__(self, node_id: int, settings: Mapping[str, str], ports: Ports, around: SharedWorld) -> None:
         self.node_id = node_id
         self.values = BrokerValues(settings)
         self._ports = ports
@@ -85,7 +85,7 @@ class System:
     """What a broker and a cluster have in common."""
 
     def __init__(self, count: int, settings: Mapping[str, str], parent: str | os.PathLike[str] | None) -> None:
-        self._around = Surroundings(SteeredTime(), Network(), Faults())
+        self._around = SharedWorld(SteeredTime(), Network(), Faults())
         self._settings = settings
         self._parent = parent
         self._count = count

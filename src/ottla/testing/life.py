@@ -37,7 +37,7 @@ T = TypeVar("T")
 logger = logging.getLogger("ottla.testing")
 
 
-class Surroundings(NamedTuple):
+class SharedWorld(NamedTuple):
     """What all nodes of a system share."""
 
     time: SteeredTime
@@ -89,7 +89,7 @@ class CountedThreads(ThreadPoolExecutor):
 class Life:
     """Begins when it is made; `started` and `ended` tell how far it is."""
 
-    def __init__(self, node_id: int, values: BrokerValues, ports: Ports, around: Surroundings) -> None:
+    def __init__(self, node_id: int, values: BrokerValues, ports: Ports, around: SharedWorld) -> None:
         self.node_id = node_id
         self._values = values
         self._ports = ports

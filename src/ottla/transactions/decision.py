@@ -21,7 +21,7 @@ class Outcome(NamedTuple):
     epoch: int = NO_EPOCH
 
 
-class Decision(NamedTuple):
+class TransactionDecision(NamedTuple):
     """Facts to store, then the answer to give."""
 
     reply: Outcome | None
@@ -32,7 +32,7 @@ class Decision(NamedTuple):
     """Nobody waits in this machine."""
 
 
-class Producer(NamedTuple):
+class ProducerIdentity(NamedTuple):
     """Who asks, by the credentials that the coordinator once gave."""
 
     transactional_id: str
@@ -40,7 +40,7 @@ class Producer(NamedTuple):
     epoch: int
 
 
-class Limits(NamedTuple):
+class TransactionLimits(NamedTuple):
     """What settings say about transactions."""
 
     max_timeout_ms: int = 900_000

@@ -11,29 +11,29 @@ from collections.abc import Callable
 from ottla.base.errors import ErrorCode
 from ottla.base.machines import Now, Token
 from ottla.base.vocabulary import TopicPartition
-from ottla.transactions.decision import Decision, Limits, Outcome, Producer
+from ottla.transactions.decision import Outcome, ProducerIdentity, TransactionDecision, TransactionLimits
 from ottla.transactions.ending import decide_newer_end, decide_older_end
 from ottla.transactions.state import (
     EPOCH_PER_TRANSACTION,
     LAST_EPOCH,
     NO_EPOCH,
     NO_TIMEOUT_MS,
-    State,
     Transaction,
     TransactionFact,
+    TransactionState,
 )
 
 ABORTED_AT_ONCE = 20
 """Transactions past their time-out that are aborted in one go."""
 LOOKED_AT_ONCE = 1_000
 """Ids that are looked through for old ones in one go."""
-_NEEDS_PRODUCER_ID = Decision(None, needs_producer_id=True)
+_NEEDS_PRODUCER_ID = TransactionDecision(None, needs_producer_id=True)
 
 
 class TransactionMachine:
-    """See the module."""
+    """The transactional ids of one partition."""
 
-    def __init__(self, limits: Limits, server_version: Callable[[], int], now: Now) -> None:
+    def __init__(self, limits: TransactionLimits, server_version: Callable[[], int], now: Now) -> None:
         self.limits = limits
         """Replaceable at any time."""
         self._server_version = server_version
@@ -54,12 +54,12 @@ class TransactionMachine:
             self.transactions.pop(transactional_id, None)
         else:
             self.transactions[transactional_id] = transaction
-        if transaction is not None and transaction.state is State.ONGOING:
+        if transaction is not None and transaction.state is TransactionState.ONGOING:
             self._ongoing.add(transactional_id)
         else:
             self._ongoing.discard(transactional_id)
 
-    def follow(self, decision: Decision) -> None:
+    def follow(self, decision: TransactionDecision) -> None:
         """The facts of a decision are stored and applied; there is nothing beside them."""
 
     def loaded(self, now: Now) -> None:
@@ -79,12 +79,12 @@ class TransactionMachine:
         self,
         transactional_id: str,
         timeout_ms: int,
-        expected: Producer | None,
+        expected: ProducerIdentity | None,
         fresh: int | None,
         now: Now,
         *,
         two_phases: bool = False,
-    ) -> Decision:
+    ) -> TransactionDecision:
         """A producer begins with the id, or goes on with it after an error (`expected` says who it was).
 
         With `two_phases` its transactions stay open until it ends them, or somebody else begins with the id (KIP-939).
@@ -103,10 +103,10 @@ class TransactionMachine:
             return _refused(ErrorCode.PRODUCER_FENCED)
         if held.state.ending:
             return _refused(ErrorCode.CONCURRENT_TRANSACTIONS)
-        if held.state is State.ONGOING:
+        if held.state is TransactionState.ONGOING:
             # Its transaction is aborted first; who asks again when that is done gets a higher epoch.
             fact = TransactionFact(transactional_id, held.fenced(self._server_version(), now.wall_ms))
-            return Decision(Outcome(ErrorCode.CONCURRENT_TRANSACTIONS), [fact])
+            return TransactionDecision(Outcome(ErrorCode.CONCURRENT_TRANSACTIONS), [fact])
         if held.exhausted and (expected is None or expected.epoch == held.epoch):
             if fresh is None:
                 return _NEEDS_PRODUCER_ID
@@ -117,22 +117,24 @@ class TransactionMachine:
             if epochs is None:
                 return _refused(ErrorCode.PRODUCER_FENCED)
             begun = held.initialised(*epochs, timeout_ms, now.wall_ms)
-        return Decision(
+        return TransactionDecision(
             Outcome(ErrorCode.NONE, begun.producer_id, begun.epoch), [TransactionFact(transactional_id, begun)]
         )
 
-    def decide_add(self, producer: Producer, partitions: frozenset[TopicPartition], version: int, now: Now) -> Decision:
+    def decide_add(
+        self, producer: ProducerIdentity, partitions: frozenset[TopicPartition], version: int, now: Now
+    ) -> TransactionDecision:
         """Partitions come into the transaction, which begins if none is open."""
         held = self.transactions.get(producer.transactional_id)
         error = _credentials_error(held, producer)
         if held is None or error != ErrorCode.NONE:
             return _refused(error)
-        if held.state is State.ONGOING and partitions <= held.partitions:
+        if held.state is TransactionState.ONGOING and partitions <= held.partitions:
             return _refused(ErrorCode.NONE)
         grown = held.with_partitions(partitions, version, now.wall_ms)
-        return Decision(Outcome(ErrorCode.NONE), [TransactionFact(producer.transactional_id, grown)])
+        return TransactionDecision(Outcome(ErrorCode.NONE), [TransactionFact(producer.transactional_id, grown)])
 
-    def verify(self, producer: Producer, partition: TopicPartition) -> ErrorCode:
+    def verify(self, producer: ProducerIdentity, partition: TopicPartition) -> ErrorCode:
         """Whether a partition belongs to the transaction of a producer."""
         held = self.transactions.get(producer.transactional_id)
         error = _credentials_error(held, producer)
@@ -140,7 +142,9 @@ class TransactionMachine:
             return error
         return ErrorCode.NONE if partition in held.partitions else ErrorCode.TRANSACTION_ABORTABLE
 
-    def decide_end(self, producer: Producer, commit: bool, version: int, fresh: int | None, now: Now) -> Decision:
+    def decide_end(
+        self, producer: ProducerIdentity, commit: bool, version: int, fresh: int | None, now: Now
+    ) -> TransactionDecision:
         """The producer, or somebody it told its credentials, ends the transaction."""
         held = self.transactions.get(producer.transactional_id)
         if held is None:
@@ -151,11 +155,11 @@ class TransactionMachine:
 
     # --- steps of the coordinator ---
 
-    def decide_complete(self, transactional_id: str, now: Now) -> Decision:
+    def decide_complete(self, transactional_id: str, now: Now) -> TransactionDecision:
         """Every partition has been told how the transaction ends."""
         held = self.transactions[transactional_id]
         assert held.state.ending, transactional_id
-        return Decision(None, [TransactionFact(transactional_id, held.completed(now.wall_ms))])
+        return TransactionDecision(None, [TransactionFact(transactional_id, held.completed(now.wall_ms))])
 
     def next_deadline(self) -> int:
         """When to call `expire`, in steady milliseconds."""
@@ -165,23 +169,23 @@ class TransactionMachine:
             return min(self._next_abort_ms, self._next_expiration_ms)
         return self._next_expiration_ms
 
-    def expire(self, now: Now) -> Decision | None:
+    def expire(self, now: Now) -> TransactionDecision | None:
         """The next thing that is due; to be called until it answers None. What cannot be stored comes again later."""
         if self._ongoing and now.steady_ms >= self._next_abort_ms:
             self._next_abort_ms = now.steady_ms + self.limits.abort_check_ms
             self._timed_out = [name for name in sorted(self._ongoing) if self._is_timed_out(name, now.wall_ms)]
         if self._timed_out:
-            return Decision(None, self._aborted(now.wall_ms))
+            return TransactionDecision(None, self._aborted(now.wall_ms))
         if now.steady_ms >= self._next_expiration_ms:
             self._next_expiration_ms = now.steady_ms + self.limits.expiration_check_ms
             self._to_look_at = list(self.transactions)
         if self._to_look_at:
-            return Decision(None, self._forgotten(now.wall_ms))
+            return TransactionDecision(None, self._forgotten(now.wall_ms))
         return None
 
     def _is_timed_out(self, name: str, wall_ms: int) -> bool:
         held = self.transactions.get(name)
-        if held is None or held.state is not State.ONGOING or held.timeout_ms == NO_TIMEOUT_MS:
+        if held is None or held.state is not TransactionState.ONGOING or held.timeout_ms == NO_TIMEOUT_MS:
             return False
         return held.start_ms + held.timeout_ms < wall_ms
 
@@ -206,11 +210,11 @@ class TransactionMachine:
         ]
 
 
-def _refused(error: ErrorCode) -> Decision:
-    return Decision(Outcome(error))
+def _refused(error: ErrorCode) -> TransactionDecision:
+    return TransactionDecision(Outcome(error))
 
 
-def _credentials_error(held: Transaction | None, producer: Producer) -> ErrorCode:
+def _credentials_error(held: Transaction | None, producer: ProducerIdentity) -> ErrorCode:
     """Whether a producer may take part in a transaction now."""
     if held is None or held.producer_id != producer.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -219,14 +223,14 @@ def _credentials_error(held: Transaction | None, producer: Producer) -> ErrorCod
     return ErrorCode.CONCURRENT_TRANSACTIONS if held.state.ending else ErrorCode.NONE
 
 
-def _may_go_on(held: Transaction, expected: Producer) -> bool:
+def _may_go_on(held: Transaction, expected: ProducerIdentity) -> bool:
     """Whether a producer that says who it was held the id last, or may not have heard of its new producer id."""
     if held.epoch == NO_EPOCH or expected.producer_id == held.producer_id:
         return True
     return expected.producer_id == held.previous_producer_id and expected.epoch >= LAST_EPOCH
 
 
-def _next_epochs(held: Transaction, expected: Producer | None) -> tuple[int, int] | None:
+def _next_epochs(held: Transaction, expected: ProducerIdentity | None) -> tuple[int, int] | None:
     """The epoch and the one before it for a producer that begins; None: it has been fenced."""
     if expected is None:
         return held.epoch + 1, NO_EPOCH

@@ -2,7 +2,7 @@
 
 Owns: keys and values: a key begins with the number of its kind, a value with its version. Never knows: batches, logs.
 Invariants: `read(*written(fact))` is the fact, but for the last epoch, which is not stored; bytes that are no record
-give `BadRecord` and nothing else.
+give `BadTransactionRecord` and nothing else.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from struct import error as StructError
 
 from ottla.base.ports import ByteView
 from ottla.base.vocabulary import TopicPartition
-from ottla.transactions.state import State, Transaction, TransactionFact
+from ottla.transactions.state import Transaction, TransactionFact, TransactionState
 from ottla.wire import codec
 from ottla.wire.stored.transaction import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
@@ -23,7 +23,7 @@ _KEY_START = _SHORT.pack(TransactionLogKey.KEY)
 _VALUE_START = _SHORT.pack(VALUE_VERSION)
 
 
-class BadRecord(Exception):
+class BadTransactionRecord(Exception):
     """Bytes in `__transaction_state` that are no record of it, or one from a newer release."""
 
 
@@ -42,7 +42,9 @@ def written(fact: TransactionFact) -> tuple[bytes, bytes | None]:
         producer_epoch=transaction.epoch,
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_status=transaction.state,
-        transaction_partitions=None if transaction.state is State.EMPTY else _by_topic(transaction.partitions),
+        transaction_partitions=None
+        if transaction.state is TransactionState.EMPTY
+        else _by_topic(transaction.partitions),
         transaction_last_update_timestamp_ms=transaction.update_ms,
         transaction_start_timestamp_ms=transaction.start_ms,
         client_transaction_version=transaction.version,
@@ -72,11 +74,11 @@ def read(key: bytes, value: bytes | None) -> TransactionFact:
         (version,) = _SHORT.unpack_from(value)
         newest = TransactionLogValue.VERSIONS[1]
         if not 0 <= version <= newest:
-            raise BadRecord(f"this release reads values up to version {newest}, not {version}")
+            raise BadTransactionRecord(f"this release reads values up to version {newest}, not {version}")
         said, _ = codec.decode(TransactionLogValue, version, value, 2)
-        state = State(said.transaction_status)
+        state = TransactionState(said.transaction_status)
     except (codec.MalformedMessage, StructError, ValueError) as problem:
-        raise BadRecord(str(problem)) from None
+        raise BadTransactionRecord(str(problem)) from None
     partitions = frozenset(
         TopicPartition(topic.topic, index)
         for topic in said.transaction_partitions or ()

@@ -19,7 +19,7 @@ EPOCH_PER_TRANSACTION = 2
 """The version of the protocol from which on every transaction has an epoch of its own."""
 
 
-class State(IntEnum):
+class TransactionState(IntEnum):
     """With the numbers that are stored."""
 
     EMPTY = 0
@@ -39,15 +39,15 @@ class State(IntEnum):
     @property
     def ending(self) -> bool:
         """It is decided how the transaction ends, and not every partition has been told."""
-        return self is State.PREPARE_COMMIT or self is State.PREPARE_ABORT
+        return self is TransactionState.PREPARE_COMMIT or self is TransactionState.PREPARE_ABORT
 
     @property
     def at_rest(self) -> bool:
         """No transaction is open."""
-        return self in (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+        return self in (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
-_TITLES = {state: "".join(word.capitalize() for word in state.name.split("_")) for state in State}
+_TITLES = {state: "".join(word.capitalize() for word in state.name.split("_")) for state in TransactionState}
 STATES = {title: state for state, title in _TITLES.items()}
 """By the names that clients use."""
 
@@ -58,7 +58,7 @@ class Transaction(NamedTuple):
     producer_id: int
     epoch: int
     timeout_ms: int
-    state: State = State.EMPTY
+    state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     """Those that its open transaction has written to, or is about to."""
     start_ms: int = NO_TIME
@@ -86,7 +86,7 @@ class Transaction(NamedTuple):
             epoch=epoch,
             last_epoch=last_epoch,
             timeout_ms=timeout_ms,
-            state=State.EMPTY,
+            state=TransactionState.EMPTY,
             partitions=frozenset(),
             start_ms=NO_TIME,
             update_ms=wall_ms,
@@ -100,7 +100,7 @@ class Transaction(NamedTuple):
     def with_partitions(self, partitions: frozenset[TopicPartition], version: int, wall_ms: int) -> "Transaction":
         """These belong to the transaction, which begins if none is open."""
         return self._replace(
-            state=State.ONGOING,
+            state=TransactionState.ONGOING,
             partitions=self.partitions | partitions,
             start_ms=wall_ms if self.state.at_rest else self.start_ms,
             update_ms=wall_ms,
@@ -116,7 +116,7 @@ class Transaction(NamedTuple):
         return self._replace(
             epoch=epoch,
             last_epoch=last_epoch,
-            state=State.PREPARE_COMMIT if commit else State.PREPARE_ABORT,
+            state=TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
             # A transaction without partitions has not begun yet.
             start_ms=wall_ms if self.state.at_rest else self.start_ms,
             update_ms=wall_ms,
@@ -143,7 +143,9 @@ class Transaction(NamedTuple):
         return self._replace(
             producer_id=producer_id,
             epoch=epoch,
-            state=State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT,
+            state=TransactionState.COMPLETE_COMMIT
+            if self.state is TransactionState.PREPARE_COMMIT
+            else TransactionState.COMPLETE_ABORT,
             partitions=frozenset(),
             update_ms=wall_ms,
             previous_producer_id=self.producer_id,

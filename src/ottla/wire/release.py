@@ -75,7 +75,7 @@ def _worth(container: Any) -> bool:
     return isinstance(first, tuple) or type(first) in _CONTAINERS
 
 
-class _Fields(dict[type[Message], list[str]]):
+class _LargeFields(dict[type[Message], list[str]]):
     """The fields of a message that may hold much."""
 
     def __missing__(self, kind: type[Message]) -> list[str]:
@@ -83,4 +83,4 @@ class _Fields(dict[type[Message], list[str]]):
         return found
 
 
-_fields = _Fields()
+_fields = _LargeFields()

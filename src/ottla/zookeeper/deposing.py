@@ -14,7 +14,7 @@ from typing import Any
 
 from ottla.zookeeper import layout
 from ottla.zookeeper.layout import BadZnode, Chosen
-from ottla.zookeeper.ports import Ensemble, Refused, Unreachable
+from ottla.zookeeper.ports import Ensemble, EnsembleRefusal, Unreachable
 from ottla.zookeeper.translation import Remove
 
 logger = logging.getLogger("ottla.zookeeper")
@@ -68,7 +68,7 @@ class Deposing:
         self._task = None
         if task.cancelled() or (problem := task.exception()) is None:
             return
-        if isinstance(problem, Unreachable | Refused | BadZnode):
+        if isinstance(problem, Unreachable | EnsembleRefusal | BadZnode):
             logger.debug("an office without a holder stays until its session ends: %s", problem)
         else:
             logger.error("an office without a holder stays until its session ends", exc_info=problem)

@@ -31,7 +31,7 @@ LONG_PAUSE_SECONDS = 1.0
 NOWHERE = LogPosition(0, -1)
 
 
-class Reach(Protocol):
+class Reachability(Protocol):
     """Who is told whether the controller's machine refuses this node."""
 
     def refused(self) -> None: ...
@@ -42,7 +42,7 @@ class Reach(Protocol):
 class Follower:
     """One node's following; see the module."""
 
-    def __init__(self, cluster_id: str, node_id: int, links: Links, events: QuorumEvents, reach: Reach) -> None:
+    def __init__(self, cluster_id: str, node_id: int, links: Links, events: QuorumEvents, reach: Reachability) -> None:
         self._cluster_id = cluster_id
         self._replica = ReplicaKey(node_id)
         self._links = links

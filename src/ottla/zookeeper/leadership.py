@@ -18,8 +18,8 @@ from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage
 from ottla.zookeeper import layout
-from ottla.zookeeper.ports import Connection, Ensemble, Refused, Unreachable
-from ottla.zookeeper.translation import Operation, Write, Writer, portions
+from ottla.zookeeper.ports import ConnectionState, Ensemble, EnsembleRefusal, Unreachable
+from ottla.zookeeper.translation import Operation, TreeWriter, Write, portions
 
 logger = logging.getLogger("ottla.zookeeper")
 
@@ -43,7 +43,7 @@ class Term(NamedTuple):
         return layout.CONTROLLER_EPOCH, self.epoch_version
 
 
-class _Pending:
+class _PendingWrite:
     """A decision on its way."""
 
     __slots__ = ("image", "left", "stored")
@@ -56,14 +56,14 @@ class _Pending:
 
 
 class Leadership:
-    """See the module. `failed` is called at most once, with a sentence."""
+    """One controller's decisions, from its election to its end. `failed` is called at most once, with a sentence."""
 
     def __init__(
         self,
         session: Ensemble,
         term: Term,
         image: ClusterImage,
-        writer: Writer,
+        writer: TreeWriter,
         told: Callable[[Stored, ClusterImage], None],
         failed: Callable[[str], None],
     ) -> None:
@@ -75,8 +75,8 @@ class Leadership:
         self.latest = image
         """With everything that was decided, stored or not."""
         self._next_version = term.offset_version
-        self._pending: deque[_Pending] = deque()
-        self._queue: deque[tuple[_Pending, list[Operation]]] = deque()
+        self._pending: deque[_PendingWrite] = deque()
+        self._queue: deque[tuple[_PendingWrite, list[Operation]]] = deque()
         self._sending: set[asyncio.Task[None]] = set()
         self._refused = False
         self.ended = False
@@ -104,7 +104,7 @@ class Leadership:
         operations = self.writer.operations(facts, delta, image)
         parts = list(portions(operations, PORTION_BYTES)) if operations else []
         self.latest = image
-        pending = _Pending(Stored(facts, offset, self.epoch), image, len(parts))
+        pending = _PendingWrite(Stored(facts, offset, self.epoch), image, len(parts))
         self._pending.append(pending)
         self._queue.extend((pending, part) for part in parts)
         self._send()
@@ -128,10 +128,10 @@ class Leadership:
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
-    async def _store(self, pending: _Pending, mark: Write, operations: list[Operation]) -> None:
+    async def _store(self, pending: _PendingWrite, mark: Write, operations: list[Operation]) -> None:
         try:
             await self._write(mark, operations)
-        except Refused as refusal:
+        except EnsembleRefusal as refusal:
             self._fail(f"a write of the controller of epoch {self.epoch} was refused: {refusal}")
             return
         if self.ended:
@@ -152,7 +152,7 @@ class Leadership:
                 return
             except Unreachable as problem:
                 lost = problem
-            except Refused as refusal:
+            except EnsembleRefusal as refusal:
                 # In an office that is still this one, the mark was set by nobody else.
                 if lost is None or refusal.path != mark.path:
                     raise
@@ -167,8 +167,8 @@ class Leadership:
         while True:
             await asyncio.sleep(AGAIN_SECONDS)
             if self.ended and asyncio.get_running_loop().time() > self._gives_up:
-                raise Refused(f"its office ended before ({lost})", mark.path)
-            if self._session.state is Connection.CONNECTED:
+                raise EnsembleRefusal(f"its office ended before ({lost})", mark.path)
+            if self._session.state is ConnectionState.CONNECTED:
                 return
 
     async def _is_set(self, mark: Write) -> bool:

@@ -33,10 +33,10 @@ from ottla.zookeeper.followers import Followers
 from ottla.zookeeper.layout import BadZnode, Chosen
 from ottla.zookeeper.leadership import PORTION_BYTES, Leadership, Term
 from ottla.zookeeper.loading import load_tree
-from ottla.zookeeper.ports import Connection, Ensemble, Refused, Unreachable
+from ottla.zookeeper.ports import ConnectionState, Ensemble, EnsembleRefusal, Unreachable
 from ottla.zookeeper.refusals import refused
-from ottla.zookeeper.translation import Create, Loaded, Operation, Tree, Write, Writer, portions, read_tree
-from ottla.zookeeper.watching import Orders, Watching
+from ottla.zookeeper.translation import Create, Loaded, Operation, Tree, TreeWriter, Write, portions, read_tree
+from ottla.zookeeper.watching import ControllerActions, Watching
 
 logger = logging.getLogger("ottla.zookeeper")
 
@@ -46,7 +46,7 @@ OFFSETS_IN_EPOCH = 1 << 40
 """Each controller counts from a place of its own, above all before it."""
 
 
-class Identity(NamedTuple):
+class ZooKeeperIdentity(NamedTuple):
     """Who this node is, and where its controller listens."""
 
     cluster_id: str
@@ -54,7 +54,7 @@ class Identity(NamedTuple):
     endpoint: Endpoint
 
 
-class Place(NamedTuple):
+class ZooKeeperPlatform(NamedTuple):
     """What it runs on."""
 
     loop: asyncio.AbstractEventLoop
@@ -65,10 +65,18 @@ class Place(NamedTuple):
 
 # The quorum's twin: the same face, facts kept as one transaction on znodes each: design/0017.
 class ZooKeeperNode:
-    """See the module. `start` on the loop, then `stop`; the session is its own from there on."""
+    """One node of a cluster that ZooKeeper coordinates.
+
+    `start` on the loop, then `stop`; the session is its own from there on.
+    """
 
     def __init__(
-        self, place: Place, identity: Identity, session: Ensemble, events: QuorumEvents, orders: Orders
+        self,
+        place: ZooKeeperPlatform,
+        identity: ZooKeeperIdentity,
+        session: Ensemble,
+        events: QuorumEvents,
+        orders: ControllerActions,
     ) -> None:
         self._place = place
         self._identity = identity
@@ -158,7 +166,7 @@ class ZooKeeperNode:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._deposing.stop()
         self._resign("this node stops")
-        if self._session.state is Connection.CONNECTED:
+        if self._session.state is ConnectionState.CONNECTED:
             await self._make_room()
         if self._lapse is not None:
             self._lapse.cancel()
@@ -188,13 +196,13 @@ class ZooKeeperNode:
 
     # --- the connection ----------------------------------------------------------------------------------------------
 
-    def _connection_changed(self, state: Connection) -> None:
+    def _connection_changed(self, state: ConnectionState) -> None:
         if self._lapse is not None:
             self._lapse.cancel()
             self._lapse = None
-        if state is Connection.LOST:
+        if state is ConnectionState.LOST:
             self._resign("its session with ZooKeeper ended")
-        elif state is Connection.SUSPENDED and self._leadership is not None:
+        elif state is ConnectionState.SUSPENDED and self._leadership is not None:
             # Whether the session still lasts cannot be known after this time: another may lead by then.
             self._lapse = self._place.loop.call_later(
                 self._session.session_seconds, self._resign, "ZooKeeper was not reached for as long as a session lasts"
@@ -208,10 +216,10 @@ class ZooKeeperNode:
         while True:
             self._look_again.clear()
             try:
-                if self._session.state is Connection.CONNECTED and not await self._look():
+                if self._session.state is ConnectionState.CONNECTED and not await self._look():
                     continue
                 await self._look_again.wait()
-            except (Unreachable, Refused) as problem:
+            except (Unreachable, EnsembleRefusal) as problem:
                 logger.info("looks again who is the controller: %s", problem)
                 await asyncio.sleep(PAUSE_SECONDS)
             except (BadZnode, UnreadableMetadata) as problem:
@@ -282,7 +290,7 @@ class ZooKeeperNode:
             await session.commit(
                 [Write(layout.CONTROLLER_EPOCH, str(epoch).encode(), found.stat.version)], ephemeral=own
             )
-        except Refused as refusal:
+        except EnsembleRefusal as refusal:
             logger.info("another node was elected first: %s", refusal)
             return
         logger.info("elected as the controller of epoch %d", epoch)
@@ -296,10 +304,10 @@ class ZooKeeperNode:
         await _create(session, layout.LAST_OFFSET, b"0")
         mark = await session.get(layout.LAST_OFFSET)
         if mark is None:
-            raise Refused("NoNode", layout.LAST_OFFSET, missing=True)
+            raise EnsembleRefusal("NoNode", layout.LAST_OFFSET, missing=True)
         tree = await load_tree(session)
         loaded = await self._read(tree)
-        writer = Writer(tree, epoch)
+        writer = TreeWriter(tree, epoch)
         await self._complete(loaded, writer, epoch_version)
         term = Term(epoch, epoch_version, mark.stat.version)
         watching = Watching(session, self._orders, self, self._place.world.clock, term.fence)
@@ -321,7 +329,7 @@ class ZooKeeperNode:
             self._followers.begin(watching.present)
             self._count_later(self._look_for_absent)
 
-    async def _complete(self, loaded: Loaded, writer: Writer, epoch_version: int) -> None:
+    async def _complete(self, loaded: Loaded, writer: TreeWriter, epoch_version: int) -> None:
         """Write what the tree lacks: ids of topics from before there were any, states of new partitions."""
         operations: list[Operation] = [
             Write(layout.topic_path(name), layout.topic_znode(loaded.image.topics[name])) for name in loaded.unnamed
@@ -437,7 +445,7 @@ class ZooKeeperNode:
             found = await self._session.get(layout.CONTROLLER)
             if found is not None and found.stat.owner == self._session.identity and self._leadership is None:
                 await self._session.remove(layout.CONTROLLER, found.stat.version)
-        except (Unreachable, Refused) as problem:
+        except (Unreachable, EnsembleRefusal) as problem:
             logger.debug("the office in ZooKeeper is given up later: %s", problem)
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -482,6 +490,6 @@ async def _create(session: Ensemble, path: str, data: bytes) -> None:
     """It is there afterwards, whoever created it."""
     try:
         await session.create(path, data)
-    except Refused as refusal:
+    except EnsembleRefusal as refusal:
         if not refusal.exists:
             raise

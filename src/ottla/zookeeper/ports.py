@@ -12,7 +12,7 @@ from ottla.zookeeper.translation import Create, Operation
 Watch = Callable[[], None]
 
 
-class Connection(Enum):
+class ConnectionState(Enum):
     """How the session stands."""
 
     CONNECTED = "connected"
@@ -26,7 +26,7 @@ class Unreachable(Exception):
     """The ensemble did not answer; whether it did what was asked is not known."""
 
 
-class Refused(Exception):
+class EnsembleRefusal(Exception):
     """The ensemble said no: a version is another, a znode is there or not there."""
 
     def __init__(self, reason: str, path: str, *, exists: bool = False, missing: bool = False) -> None:
@@ -53,7 +53,7 @@ class Ensemble(Protocol):
     """One session. Every question may raise Unreachable or Refused, and ends by its deadline."""
 
     @property
-    def state(self) -> Connection: ...
+    def state(self) -> ConnectionState: ...
 
     @property
     def identity(self) -> int:
@@ -70,7 +70,7 @@ class Ensemble(Protocol):
         """How many questions may be under way at a time."""
         ...
 
-    def listen(self, listener: Callable[[Connection], None]) -> None:
+    def listen(self, listener: Callable[[ConnectionState], None]) -> None:
         """Hear of every change of the connection, on the loop."""
         ...
 

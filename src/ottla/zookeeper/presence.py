@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ottla.base.ports import Clock
 from ottla.zookeeper import layout
 from ottla.zookeeper.layout import BadZnode, Presence
-from ottla.zookeeper.ports import Connection, Ensemble, Refused, Unreachable
+from ottla.zookeeper.ports import ConnectionState, Ensemble, EnsembleRefusal, Unreachable
 
 logger = logging.getLogger("ottla.zookeeper")
 
@@ -21,7 +21,7 @@ class Duplicate(Exception):
 
 
 class BrokerPresence:
-    """See the module."""
+    """The znode of one broker under `/brokers/ids`."""
 
     def __init__(self, session: Ensemble, broker_id: int, clock: Clock) -> None:
         self._session = session
@@ -38,8 +38,8 @@ class BrokerPresence:
         """Whether the znode is there, as far as this node can know."""
         return self._owner != 0
 
-    def _connection_changed(self, state: Connection) -> None:
-        if state is Connection.LOST and self._owner:
+    def _connection_changed(self, state: ConnectionState) -> None:
+        if state is ConnectionState.LOST and self._owner:
             logger.warning("the session with ZooKeeper ended: this broker has to register anew")
             self._owner = 0
             if self._lost is not None:
@@ -58,7 +58,7 @@ class BrokerPresence:
             if found is None:
                 try:
                     await self._session.create(self._path, data, ephemeral=True)
-                except Refused as refusal:
+                except EnsembleRefusal as refusal:
                     if not refusal.exists:
                         raise
                     continue
@@ -80,6 +80,6 @@ class BrokerPresence:
         """Leave with notice. Raises Refused, Unreachable."""
         if self._owner:
             self._owner = 0
-            if self._session.state is not Connection.CONNECTED:
+            if self._session.state is not ConnectionState.CONNECTED:
                 raise Unreachable("no server is reached")
             await self._session.remove(self._path)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ottla.base.settings.values import BrokerValues
-from ottla.zookeeper.ports import Connection, Found, Refused, Stat, Unreachable, Watch
+from ottla.zookeeper.ports import ConnectionState, EnsembleRefusal, Found, Stat, Unreachable, Watch
 from ottla.zookeeper.translation import Create, Operation, Write
 
 logger = logging.getLogger("ottla.zookeeper")
@@ -80,8 +80,8 @@ def _text(values: BrokerValues, name: str) -> str | None:
     return None if found is None or not str(found) else str(found)
 
 
-class Session:
-    """See the module, and `zookeeper.ports.Ensemble`. `open` comes first, `close` at the end."""
+class ZooKeeperSession:
+    """One session. `open` comes first, `close` at the end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, settings: SessionSettings) -> None:
         # Only nodes that use ZooKeeper need its client.
@@ -90,13 +90,13 @@ class Session:
 
         self._loop = loop
         self.settings = settings
-        self._listeners: list[Callable[[Connection], None]] = []
+        self._listeners: list[Callable[[ConnectionState], None]] = []
         self._states = {
-            KazooState.CONNECTED: Connection.CONNECTED,
-            KazooState.SUSPENDED: Connection.SUSPENDED,
-            KazooState.LOST: Connection.LOST,
+            KazooState.CONNECTED: ConnectionState.CONNECTED,
+            KazooState.SUSPENDED: ConnectionState.SUSPENDED,
+            KazooState.LOST: ConnectionState.LOST,
         }
-        self.state = Connection.LOST
+        self.state = ConnectionState.LOST
         self._opened = self._closed = False
         self._client: Any = KazooClient(
             hosts=settings.servers,
@@ -140,7 +140,7 @@ class Session:
         except Unreachable:
             self.close()
             raise
-        self.state = Connection.CONNECTED
+        self.state = ConnectionState.CONNECTED
         self._opened = True
 
     def _make_chroot(self) -> None:
@@ -183,7 +183,7 @@ class Session:
 
     # --- how it stands ---
 
-    def listen(self, listener: Callable[[Connection], None]) -> None:
+    def listen(self, listener: Callable[[ConnectionState], None]) -> None:
         self._listeners.append(listener)
 
     @property
@@ -203,7 +203,7 @@ class Session:
         """In kazoo's thread."""
         self._enter(self._tell, self._states[state])
 
-    def _tell(self, state: Connection) -> None:
+    def _tell(self, state: ConnectionState) -> None:
         if self._closed or not self._opened or state is self.state:
             return
         self.state = state
@@ -343,7 +343,7 @@ def _refusal(problem: Exception, path: str) -> Exception:
 
     if _is_loss(problem):
         return Unreachable(f"ZooKeeper: {_why(problem)}")
-    return Refused(
+    return EnsembleRefusal(
         _why(problem),
         path,
         exists=isinstance(problem, NodeExistsError),

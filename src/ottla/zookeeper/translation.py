@@ -57,7 +57,7 @@ Tree: TypeAlias = Mapping[str, Znode]
 # --- from an image to the tree ---------------------------------------------------------------------------------------
 
 
-class Writer:
+class TreeWriter:
     """Which operations lead from one image to the next. `existing` are the znodes that may or may not be there."""
 
     def __init__(self, existing: Iterable[str], epoch: int) -> None:

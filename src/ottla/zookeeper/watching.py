@@ -1,10 +1,10 @@
 """What a controller watches in the tree: who lives, and what other programs ask for.
 
-Owns: the watches of one office, and reading again whenever one fires. Never knows: what the controller decides; it
-hears of everything through `Orders`. Invariants: between two looks nothing is missed, because each look sets the next
-watch first; a request that was placed in the tree is removed when it was carried out, or cannot be, and by nobody but
-the controller of this epoch; what other programs wrote into the state itself is not merged but makes the controller
-begin anew from the tree.
+Owns: the watches of one controller's term, and reading again whenever one fires. Never knows: what the controller
+decides; it hears of everything through `ControllerActions`. Invariants: between two looks nothing is missed, because
+each look sets the next watch first; a request that was placed in the tree is removed when it was carried out, or cannot
+be, and by nobody but the controller of this epoch; what other programs wrote into the state itself is not merged but
+makes the controller begin anew from the tree.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from ottla.base.ports import Clock
 from ottla.metadata.image import ClusterImage, ConfigKey
 from ottla.zookeeper import layout
 from ottla.zookeeper.layout import BadZnode, Move
-from ottla.zookeeper.ports import Ensemble, Refused, Unreachable, Watch
+from ottla.zookeeper.ports import Ensemble, EnsembleRefusal, Unreachable, Watch
 from ottla.zookeeper.translation import ANY_VERSION, Operation, Remove, Write
 
 logger = logging.getLogger("ottla.zookeeper")
@@ -27,7 +27,7 @@ NOTIFICATION_MS = 15 * 60 * 1000
 """How long a notification stays in the tree, as with Kafka."""
 
 
-class Orders(Protocol):
+class ControllerActions(Protocol):
     """Who carries out what is found. Called on the loop."""
 
     def broker_gone(self, broker_id: int, why: str) -> None:
@@ -41,7 +41,7 @@ class Orders(Protocol):
     async def elect_preferred(self, partitions: Sequence[tuple[str, int]]) -> None: ...
 
 
-class Office(Protocol):
+class ControllerTerm(Protocol):
     """The controller's own view of what is in the tree."""
 
     @property
@@ -73,7 +73,9 @@ class Watching:
     `fence` is a znode and its version: while it has that, the office lasts.
     """
 
-    def __init__(self, session: Ensemble, orders: Orders, office: Office, clock: Clock, fence: tuple[str, int]) -> None:
+    def __init__(
+        self, session: Ensemble, orders: ControllerActions, office: ControllerTerm, clock: Clock, fence: tuple[str, int]
+    ) -> None:
         self._session = session
         self._fence = fence
         self._orders = orders
@@ -129,7 +131,7 @@ class Watching:
                 await look(changed.set)
                 await changed.wait()
                 await asyncio.sleep(gather)
-            except (Unreachable, Refused) as problem:
+            except (Unreachable, EnsembleRefusal) as problem:
                 # The connection is gone, and with it perhaps this office; if not, there is more to see afterwards.
                 logger.debug("a look at ZooKeeper failed: %s", problem)
                 await asyncio.sleep(AGAIN_SECONDS)
@@ -287,6 +289,6 @@ class Watching:
             checks.append((path, version))
         try:
             await self._session.commit([Remove(path)], checks)
-        except Refused as refusal:
+        except EnsembleRefusal as refusal:
             if not refusal.missing:
                 raise

@@ -6,7 +6,7 @@ from pathlib import Path
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Disk
 from ottla.base.vocabulary import TopicPartition
-from ottla.log.cleaning import Limits
+from ottla.log.cleaning import CleanerLimits
 from ottla.log.compaction import Compaction, Compactor
 from ottla.log.files import World
 from ottla.log.partition_log import PartitionLog
@@ -98,7 +98,7 @@ def replicated(log: PartitionLog) -> PartitionLog:
     return log
 
 
-def compactor(world: World, limits: Limits = Limits()) -> Compactor:  # noqa: B008
+def compactor(world: World, limits: CleanerLimits = CleanerLimits()) -> Compactor:  # noqa: B008
     return Compactor(world, limits, lambda seconds: None)
 
 

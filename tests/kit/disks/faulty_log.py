@@ -16,7 +16,7 @@ from kit.disks.faulty_disk import in_memory
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicId, TopicPartition
 from ottla.log.checkpoints import Checkpoint
-from ottla.log.cleaning import Limits
+from ottla.log.cleaning import CleanerLimits
 from ottla.log.compaction import Compactor
 from ottla.log.data_directory import DOUBTED_FILE
 from ottla.log.files import NotDurable, StorageFailure, World
@@ -360,7 +360,7 @@ class FaultyLog:
         if self.log is None or self.store is None:
             return
         world = World(self.disk, self.clock, CountingRandom())
-        compactor = Compactor(world, Limits(map_bytes=24 * 200), lambda seconds: None)
+        compactor = Compactor(world, CleanerLimits(map_bytes=24 * 200), lambda seconds: None)
         self.log.high_watermark = self.log.end_offset
         running = compactor.begin([self.log], self.clock.now)
         if running is None:

@@ -13,7 +13,7 @@ from ottla.controller.controller import Controller
 from ottla.controller.image_loader import ImageLoader
 from ottla.log.files import World
 from ottla.metadata import brokers
-from ottla.metadata.decision import Place
+from ottla.metadata.decision import DecisionContext
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.features import SUPPORTED
@@ -57,8 +57,8 @@ def cluster(racks: Mapping[int, str | None] | int = 1, *, fenced: Sequence[int] 
     wanted = dict.fromkeys(range(1, racks + 1)) if isinstance(racks, int) else racks
     image = ClusterImage(CLUSTER)
     for broker_id, rack in wanted.items():
-        place = Place(image, BrokerValues({}))
-        facts = brokers.register(registration(broker_id, rack), place, broker_id, brokers.Holder.GONE).facts
+        place = DecisionContext(image, BrokerValues({}))
+        facts = brokers.register(registration(broker_id, rack), place, broker_id, brokers.RegisteredProcess.GONE).facts
         image = applied([*facts, UnfenceBrokerRecord(id=broker_id, epoch=broker_id)], image)
     return applied([FenceBrokerRecord(id=broker_id, epoch=broker_id) for broker_id in fenced], image)
 

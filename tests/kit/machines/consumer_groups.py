@@ -8,7 +8,7 @@ from typing import Any
 from kit.machines.groups import GROUP, Coordinator
 from ottla.base.ports import Random
 from ottla.groups.cluster import Topic
-from ottla.groups.decision import Caller, Limits
+from ottla.groups.decision import Caller, GroupLimits
 from ottla.groups.facts import GroupFact, OffsetFact
 from ottla.groups.machine import GroupMachine
 from ottla.groups.modern import ConsumerGroup
@@ -63,7 +63,7 @@ def topic_id(name: str) -> bytes:
 class ModernCoordinator(Coordinator):
     """See the module. Assignments are computed at once unless limits say otherwise."""
 
-    def __init__(self, limits: Limits | None = None, random: Random | None = None, /, **counts: int) -> None:
+    def __init__(self, limits: GroupLimits | None = None, random: Random | None = None, /, **counts: int) -> None:
         chosen = limits or quick()
         super().__init__(chosen, random)
         self.topics = Topics(**(counts or {"t": 4}))
@@ -118,9 +118,9 @@ class ModernCoordinator(Coordinator):
         self.machine.loaded(self.now)
 
 
-def quick(**changes: Any) -> Limits:
-    times = {**Limits().consumer, "assignment.interval": 0}
-    return Limits(initial_delay_ms=0, consumer=times)._replace(**changes)
+def quick(**changes: Any) -> GroupLimits:
+    times = {**GroupLimits().consumer, "assignment.interval": 0}
+    return GroupLimits(initial_delay_ms=0, consumer=times)._replace(**changes)
 
 
 def assigned(answer: Any) -> Assigned | None:

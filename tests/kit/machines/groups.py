@@ -8,7 +8,7 @@ from typing import Any
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Random
 from ottla.groups.classic import ClassicGroup
-from ottla.groups.decision import Caller, Decision, Limits, Now
+from ottla.groups.decision import Caller, GroupDecision, GroupLimits, Now
 from ottla.groups.machine import GroupMachine
 from ottla.groups.records import written
 from ottla.wire.messages.heartbeat import HeartbeatRequest
@@ -51,12 +51,12 @@ class Place:
 class Coordinator:
     """See the module."""
 
-    def __init__(self, limits: Limits | None = None, random: Random | None = None) -> None:
+    def __init__(self, limits: GroupLimits | None = None, random: Random | None = None) -> None:
         self.random = random or Counting()
         self.now_ms = 1_000
         self.log: list[tuple[bytes, bytes | None]] = []
         self.disk_full = False
-        self.machine = GroupMachine(limits or Limits(initial_delay_ms=0), self.random, self.now)
+        self.machine = GroupMachine(limits or GroupLimits(initial_delay_ms=0), self.random, self.now)
 
     @property
     def now(self) -> Now:
@@ -72,7 +72,7 @@ class Coordinator:
     def state(self) -> str:
         return self.group.state.value
 
-    def carry_out(self, decision: Decision) -> Any:
+    def carry_out(self, decision: GroupDecision) -> Any:
         if decision.facts and self.disk_full:
             return None
         self.log += map(written, decision.facts)

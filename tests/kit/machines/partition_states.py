@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from kit.machines.clusters import applied, cluster, directory_id
 from ottla.base.settings.values import BrokerValues
-from ottla.metadata.decision import Decision, Place
+from ottla.metadata.decision import DecisionContext, MetadataDecision
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, PartitionImage, ResourceType
 from ottla.wire.stored.metadata import ConfigRecord, FeatureLevelRecord, PartitionRecord, TopicRecord
@@ -47,8 +47,8 @@ def with_partition(
     return applied(facts, cluster(brokers, fenced=fenced) if image is None else image)
 
 
-def place(image: ClusterImage) -> Place:
-    return Place(image, BrokerValues({}).with_dynamic({}, image.config(ResourceType.BROKER, "")))
+def place(image: ClusterImage) -> DecisionContext:
+    return DecisionContext(image, BrokerValues({}).with_dynamic({}, image.config(ResourceType.BROKER, "")))
 
 
 def after(facts: Sequence[Fact], image: ClusterImage) -> PartitionImage:
@@ -56,5 +56,5 @@ def after(facts: Sequence[Fact], image: ClusterImage) -> PartitionImage:
     return applied(facts, image).topics[TOPIC].partitions[0]
 
 
-def decided(decision: Decision[R], image: ClusterImage) -> tuple[PartitionImage, R]:
+def decided(decision: MetadataDecision[R], image: ClusterImage) -> tuple[PartitionImage, R]:
     return after(decision.facts, image), decision.reply

@@ -7,7 +7,7 @@ from itertools import count
 from ottla.base.errors import ErrorCode
 from ottla.base.machines import Now
 from ottla.base.vocabulary import TopicPartition
-from ottla.transactions.decision import Decision, Limits, Outcome, Producer
+from ottla.transactions.decision import Outcome, ProducerIdentity, TransactionDecision, TransactionLimits
 from ottla.transactions.machine import TransactionMachine
 from ottla.transactions.records import read, written
 from ottla.transactions.state import Transaction
@@ -25,8 +25,8 @@ def partitions(*indexes: int) -> frozenset[TopicPartition]:
 class Coordinator:
     """See the module. `log` has every record ever stored."""
 
-    def __init__(self, limits: Limits | None = None, server_version: int = NEWER) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, limits: TransactionLimits | None = None, server_version: int = NEWER) -> None:
+        self.limits = limits or TransactionLimits()
         self.server_version = server_version
         self.steady_ms = 0
         self.log: list[tuple[bytes, bytes | None]] = []
@@ -50,7 +50,7 @@ class Coordinator:
         for key, value in latest.items():
             self.machine.apply(read(key, value))
 
-    def carry_out(self, decision: Decision) -> Outcome:
+    def carry_out(self, decision: TransactionDecision) -> Outcome:
         for fact in decision.facts:
             self.log.append(written(fact))
             self.machine.apply(fact)
@@ -66,7 +66,7 @@ class Coordinator:
         *,
         two_phases: bool = False,
     ) -> Outcome:
-        who = None if expected is None else Producer(name, *expected)
+        who = None if expected is None else ProducerIdentity(name, *expected)
         decision = self.machine.decide_init(name, timeout_ms, who, None, self.now, two_phases=two_phases)
         if decision.needs_producer_id:
             fresh = next(self.fresh)
@@ -74,11 +74,11 @@ class Coordinator:
         return self.carry_out(decision)
 
     def add(self, who: tuple[int, int], *indexes: int, version: int = NEWER, name: str = NAME) -> ErrorCode:
-        producer = Producer(name, *who)
+        producer = ProducerIdentity(name, *who)
         return self.carry_out(self.machine.decide_add(producer, partitions(*indexes), version, self.now)).error
 
     def end(self, who: tuple[int, int], commit: bool, version: int = NEWER, name: str = NAME) -> Outcome:
-        producer = Producer(name, *who)
+        producer = ProducerIdentity(name, *who)
         decision = self.machine.decide_end(producer, commit, version, None, self.now)
         if decision.needs_producer_id:
             decision = self.machine.decide_end(producer, commit, version, next(self.fresh), self.now)

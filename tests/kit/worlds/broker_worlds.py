@@ -28,7 +28,7 @@ from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
 from ottla.replicas.context import Platform
-from ottla.sim.client import Session
+from ottla.sim.client import SimSession
 from ottla.sim.disk import SimDisk
 from ottla.sim.loop import Scheduler, SimLoop, SimThreads
 from ottla.sim.network import Network, SimSocket
@@ -87,7 +87,7 @@ async def patiently(step: Callable[..., Awaitable[T]], *arguments: Any, **named:
     raise AssertionError("it does not come to an end")
 
 
-async def read_committed(session: Session, name: TopicPartition) -> list[bytes]:
+async def read_committed(session: SimSession, name: TopicPartition) -> list[bytes]:
     """What readers of committed records see, to the end."""
     values: list[bytes] = []
     offset = 0
@@ -310,11 +310,11 @@ class BrokerWorld:
         self.network.attach(loop)
         return loop
 
-    def session(self) -> Session:
+    def session(self) -> SimSession:
         """Of the loop that runs."""
-        return Session([Address(node.name, PORT) for node in self.nodes.values()], self.random)
+        return SimSession([Address(node.name, PORT) for node in self.nodes.values()], self.random)
 
-    def run(self, story: Callable[[Session], Coroutine[Any, Any, T]], seconds: float = 60.0) -> T:
+    def run(self, story: Callable[[SimSession], Coroutine[Any, Any, T]], seconds: float = 60.0) -> T:
         """Let a client do something, and everybody else meanwhile."""
 
         async def told() -> T:

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from ottla.base.vocabulary import TopicPartition
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.image import ClusterImage, PartitionImage
-from ottla.sim.client import Session
+from ottla.sim.client import SimSession
 from ottla.sim.cluster import SimCluster, SimNode
 from ottla.sim.loop import Scheduler
 from ottla.sim.network import Network
@@ -83,16 +83,16 @@ class ClusterStory:
     def run(self, seconds: float) -> None:
         self.scheduler.run_for(seconds)
 
-    def ask(self, work: Callable[[Session], Coroutine[Any, Any, T]], seconds: float = 60.0) -> T:
+    def ask(self, work: Callable[[SimSession], Coroutine[Any, Any, T]], seconds: float = 60.0) -> T:
         async def go() -> T:
-            return await work(Session(self.cluster.addresses, Random(0)))
+            return await work(SimSession(self.cluster.addresses, Random(0)))
 
         return self.scheduler.complete(self._client, go(), seconds)
 
     def write(self, count: int, topic: str = TOLD.topic) -> int:
         """So many records with acks=all, one after the other; answers the offset behind the last."""
 
-        async def write(session: Session) -> int:
+        async def write(session: SimSession) -> int:
             producer = await session.init_producer(None, 0)
             last = -1
             for number in range(count):
@@ -160,7 +160,7 @@ class ClusterStory:
             self.network.mend(*(self.nodes[number].name for number in pair))
 
 
-async def _create(session: Session, topic: str, assignment: Sequence[int]) -> None:
+async def _create(session: SimSession, topic: str, assignment: Sequence[int]) -> None:
     wanted = CreatableTopic(
         name=topic,
         num_partitions=-1,

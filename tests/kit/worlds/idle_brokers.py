@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ottla.base.settings.values import BrokerValues
 from ottla.broker.broker import Broker
-from ottla.broker.ports import Controller
+from ottla.broker.ports import ControllerPort
 from ottla.client.links import NodeLinks
 from ottla.log.files import World
 from ottla.log.store import LogStore
@@ -31,7 +31,7 @@ class NoThreads(Executor):
         return future
 
 
-def idle_broker(controller: Controller, settings: Mapping[str, str] | None = None, *, node_id: int = 1) -> Broker:
+def idle_broker(controller: ControllerPort, settings: Mapping[str, str] | None = None, *, node_id: int = 1) -> Broker:
     """Its logs are loaded, and it follows nobody."""
     loop = asyncio.get_running_loop()
     random = Random(node_id)

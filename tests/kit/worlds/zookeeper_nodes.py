@@ -20,7 +20,7 @@ from ottla.wire.links import LinkDown
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.schema import LATEST, Root
 from ottla.zookeeper.layout import Presence
-from ottla.zookeeper.node import Identity, Place, ZooKeeperNode
+from ottla.zookeeper.node import ZooKeeperIdentity, ZooKeeperNode, ZooKeeperPlatform
 from ottla.zookeeper.presence import BrokerPresence
 
 R = TypeVar("R", bound=Root)
@@ -73,8 +73,8 @@ class Member:
             work()
 
         self.node = ZooKeeperNode(
-            Place(loop, world, run_blocking, cluster),
-            Identity(CLUSTER, node_id, Endpoint("CONTROLLER", "memory", node_id)),
+            ZooKeeperPlatform(loop, world, run_blocking, cluster),
+            ZooKeeperIdentity(CLUSTER, node_id, Endpoint("CONTROLLER", "memory", node_id)),
             self.session,
             self.controller,
             ControllerOrders(self.controller),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-from ottla.zookeeper.ports import Connection, Found, Refused, Stat, Unreachable, Watch
+from ottla.zookeeper.ports import ConnectionState, EnsembleRefusal, Found, Stat, Unreachable, Watch
 from ottla.zookeeper.translation import Create, Operation, Remove, Write, Znode
 
 
@@ -54,13 +54,13 @@ class MemoryTree:
         parent = path.rpartition("/")[0] or "/"
         if parent not in self.nodes:
             if not makepath:
-                raise Refused("NoNode", path, missing=True)
+                raise EnsembleRefusal("NoNode", path, missing=True)
             self.create(parent, b"", makepath=True)
         if sequential:
             path = f"{path}{self.nodes[parent].next_number:010d}"
             self.nodes[parent].next_number += 1
         if path in self.nodes:
-            raise Refused("NodeExists", path, exists=True)
+            raise EnsembleRefusal("NodeExists", path, exists=True)
         self.nodes[path] = Node(data, owner, self.now_ms)
         self._fire(path, "data")
         self._fire(parent, "children")
@@ -74,7 +74,7 @@ class MemoryTree:
     def remove(self, path: str, version: int = -1) -> None:
         self.checked(path, version)
         if self.children(path):
-            raise Refused("NotEmpty", path)
+            raise EnsembleRefusal("NotEmpty", path)
         del self.nodes[path]
         self._fire(path, "data")
         self._fire(path.rpartition("/")[0] or "/", "children")
@@ -82,9 +82,9 @@ class MemoryTree:
     def checked(self, path: str, version: int) -> Node:
         node = self.nodes.get(path)
         if node is None:
-            raise Refused("NoNode", path, missing=True)
+            raise EnsembleRefusal("NoNode", path, missing=True)
         if version not in (-1, node.version):
-            raise Refused("BadVersion", path)
+            raise EnsembleRefusal("BadVersion", path)
         return node
 
     def transact(self, work: Callable[[], None]) -> None:
@@ -94,7 +94,7 @@ class MemoryTree:
         self._watches = []
         try:
             work()
-        except Refused:
+        except EnsembleRefusal:
             self.nodes = nodes
             for path, (data, version, number) in kept.items():
                 self.nodes[path].data, self.nodes[path].version, self.nodes[path].next_number = data, version, number
@@ -140,7 +140,7 @@ class MemorySession:
 
     def __init__(self, tree: MemoryTree, *, session_seconds: float = 1.0) -> None:
         self.tree = tree
-        self.state = Connection.CONNECTED
+        self.state = ConnectionState.CONNECTED
         self.identity = tree.next_session()
         self.session_seconds = session_seconds
         self.in_flight = 4
@@ -150,23 +150,23 @@ class MemorySession:
         self.answers_lost = 0
         """How many commits are done without the session hearing of it."""
         self._asleep = False
-        self._listeners: list[Callable[[Connection], None]] = []
+        self._listeners: list[Callable[[ConnectionState], None]] = []
 
     # --- what a test does ---
 
     def suspend(self) -> None:
-        self._change(Connection.SUSPENDED)
+        self._change(ConnectionState.SUSPENDED)
         self.tree.drop_watches(self.identity)
 
     def reconnect(self) -> None:
-        self._change(Connection.CONNECTED)
+        self._change(ConnectionState.CONNECTED)
 
     def expire(self) -> None:
         """The ensemble gives the session up, and a new one begins."""
         self.tree.end_session(self.identity)
         self.identity = self.tree.next_session()
-        self._change(Connection.LOST)
-        self._change(Connection.CONNECTED)
+        self._change(ConnectionState.LOST)
+        self._change(ConnectionState.CONNECTED)
 
     def oversleep(self, *, ended: bool = True) -> None:
         """Its owner hears nothing from here on, and can only write; the ensemble gives the session up, or will."""
@@ -175,14 +175,14 @@ class MemorySession:
         if ended:
             self.tree.end_session(self.identity)
 
-    def _change(self, state: Connection) -> None:
+    def _change(self, state: ConnectionState) -> None:
         self.state = state
         for listener in self._listeners:
             listener(state)
 
     # --- the port ---
 
-    def listen(self, listener: Callable[[Connection], None]) -> None:
+    def listen(self, listener: Callable[[ConnectionState], None]) -> None:
         self._listeners.append(listener)
 
     async def _asked(self, *, writing: bool = False) -> None:
@@ -190,7 +190,7 @@ class MemorySession:
         if self._asleep and not writing:
             await asyncio.sleep(0.2)
             raise Unreachable("no answer in time")
-        if self.state is not Connection.CONNECTED:
+        if self.state is not ConnectionState.CONNECTED:
             raise Unreachable("no server is reached")
 
     async def get(self, path: str, watch: Watch | None = None) -> Found | None:
@@ -246,7 +246,7 @@ class MemorySession:
 
         self.tree.transact(work)
         self.tree.writes.append(operations)
-        if self.answers_lost or self.state is not Connection.CONNECTED:
+        if self.answers_lost or self.state is not ConnectionState.CONNECTED:
             self.answers_lost = max(self.answers_lost - 1, 0)
             raise Unreachable("the connection broke")
 
@@ -261,4 +261,4 @@ class MemorySession:
 
     def close(self) -> None:
         self.tree.end_session(self.identity)
-        self.state = Connection.LOST
+        self.state = ConnectionState.LOST

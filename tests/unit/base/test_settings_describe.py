@@ -4,9 +4,9 @@ import pytest
 
 from ottla.base.settings import (
     BrokerValues,
+    ConfigSource,
     Described,
-    Kind,
-    Source,
+    ValueKind,
     describe_broker,
     describe_broker_defaults,
     describe_client_metrics,
@@ -191,17 +191,24 @@ def test_an_internal_override_of_a_topic_is_shown() -> None:
 
 def test_a_stored_override_that_is_unknown_is_treated_as_a_secret() -> None:
     item = one(describe_topic(BrokerValues(), {"nope": "x"}), "nope")
-    assert (item.value, item.sensitive, item.kind) == (None, True, Kind.UNKNOWN)
+    assert (item.value, item.sensitive, item.kind) == (None, True, ValueKind.UNKNOWN)
 
 
 def test_a_created_topic_shows_texts_as_given_and_follows_chains_to_their_source() -> None:
     described = describe_created_topic(VALUES, {"flush.ms": " 5 "})
     assert len(described) == 33
-    assert (one(described, "flush.ms").value, one(described, "flush.ms").source) == (" 5 ", Source.DYNAMIC_TOPIC_CONFIG)
+    assert (one(described, "flush.ms").value, one(described, "flush.ms").source) == (
+        " 5 ",
+        ConfigSource.DYNAMIC_TOPIC_CONFIG,
+    )
     retention = one(described, "retention.ms")
-    assert (retention.value, retention.source, retention.is_default) == ("1800000", Source.STATIC_BROKER_CONFIG, False)
-    assert one(described, "compression.type").source is Source.DYNAMIC_BROKER_CONFIG
-    assert one(described, "min.insync.replicas").source is Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+    assert (retention.value, retention.source, retention.is_default) == (
+        "1800000",
+        ConfigSource.STATIC_BROKER_CONFIG,
+        False,
+    )
+    assert one(described, "compression.type").source is ConfigSource.DYNAMIC_BROKER_CONFIG
+    assert one(described, "min.insync.replicas").source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     assert one(described, "preallocate").is_default
     assert all(item.synonyms == () for item in described)
 
@@ -232,7 +239,7 @@ def test_a_group_shows_its_own_value_before_the_brokers() -> None:
 def test_a_metrics_subscription_shows_what_it_sets_and_the_defaults() -> None:
     described = describe_client_metrics({"interval.ms": "1000"})
     assert [item.name for item in described] == ["interval.ms", "match", "metrics"]
-    assert (described[0].value, described[0].source) == ("1000", Source.CLIENT_METRICS_CONFIG)
+    assert (described[0].value, described[0].source) == ("1000", ConfigSource.CLIENT_METRICS_CONFIG)
     assert facts(described[1]) == shown("", 5, 7)
 
 

@@ -10,9 +10,9 @@ from ottla.base.settings import (
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
     TOPIC_SETTINGS,
-    Kind,
     Scope,
     Setting,
+    ValueKind,
     parse,
     text_of,
 )
@@ -78,7 +78,7 @@ def test_every_default_of_a_topic_or_group_agrees_with_the_broker_setting_behind
 
 def test_secrets_are_the_passwords() -> None:
     assert {setting.name for setting in EVERY if setting.sensitive} == {
-        setting.name for setting in EVERY if setting.kind is Kind.PASSWORD
+        setting.name for setting in EVERY if setting.kind is ValueKind.PASSWORD
     }
     assert BROKER_SETTINGS["sasl.jaas.config"].sensitive
 

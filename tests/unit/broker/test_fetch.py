@@ -20,7 +20,7 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
 from ottla.log.store import LogStore, NewLog
 from ottla.net import dispatch
-from ottla.net.dispatch import Dispatcher, Limits
+from ottla.net.dispatch import Dispatcher, RequestLimits
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replicas.fetch_sessions import FetchSessions
@@ -96,7 +96,7 @@ class ReadingBroker:
         self.cached_reads = CachedReads()
         self.in_thread = story.in_thread
         self.storage_failed = story.storage_failures.append
-        self.dispatcher = Dispatcher(cast(Any, self), {}, lambda api: lambda *_: None, Limits(0, 500, 1.0))
+        self.dispatcher = Dispatcher(cast(Any, self), {}, lambda api: lambda *_: None, RequestLimits(0, 500, 1.0))
 
 
 class Story:

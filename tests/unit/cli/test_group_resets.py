@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.cli.failures import Failure
-from ottla.cli.group_resets import Aim, Bounds, Step, Way, plan_csv, plan_json, plan_table, read_csv, target_of
+from ottla.cli.group_resets import Aim, Bounds, ResetStep, Way, plan_csv, plan_json, plan_table, read_csv, target_of
 from ottla.cli.output import plain
 
 PLACE = TopicPartition("t", 0)
@@ -41,7 +41,7 @@ def test_what_is_nowhere_cannot_be_shifted() -> None:
         target_of(Aim(Way.SHIFT, 1), PLACE, None, BOUNDS, -1)
 
 
-STEPS = [Step("g", PLACE, None, 10, BOUNDS), Step("g", TopicPartition("t", 1), 50, 90, BOUNDS)]
+STEPS = [ResetStep("g", PLACE, None, 10, BOUNDS), ResetStep("g", TopicPartition("t", 1), 50, 90, BOUNDS)]
 
 
 def test_a_plan_shows_now_then_and_the_lag_there_will_be() -> None:
@@ -62,7 +62,7 @@ def test_a_plan_of_one_group_is_written_as_kafkas_tool_does_and_read_back() -> N
 
 
 def test_a_plan_of_several_groups_names_them() -> None:
-    text = plan_csv([*STEPS, Step("h, too", PLACE, 1, 20, BOUNDS)], ["g", "h, too"])
+    text = plan_csv([*STEPS, ResetStep("h, too", PLACE, 1, 20, BOUNDS)], ["g", "h, too"])
     assert text.splitlines()[-1] == '"h, too",t,0,20'
     assert read_csv(text, "f", ["g", "h, too"])["h, too"] == {PLACE: 20}
 

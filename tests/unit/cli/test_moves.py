@@ -10,11 +10,11 @@ from ottla.cli.failures import Failure
 from ottla.cli.moves import Move, load_table, moves_json, moves_table, parse_rate, plan_json, plan_table, read_plan
 from ottla.cli.output import plain
 from ottla.client.admin.brokers import Reassignment
-from ottla.client.balancing import Plan
+from ottla.client.balancing import BalancePlan
 from ottla.client.cluster import Partition, Topic
 
 PLACE = TopicPartition("t", 0)
-PLAN = Plan({PLACE: (1, 2)}, {PLACE: (3, 1)})
+PLAN = BalancePlan({PLACE: (1, 2)}, {PLACE: (3, 1)})
 MOVE = Move(PLACE, Reassignment((3, 1, 2), (3,), (2,)), 512, 2048)
 
 

@@ -13,7 +13,7 @@ import typer
 from google.protobuf import descriptor_pb2
 
 from ottla.cli.failures import Failure
-from ottla.cli.record_schemas import Form, check_framing, decoder_of, encoder_of
+from ottla.cli.record_schemas import RecordForm, check_framing, decoder_of, encoder_of
 from ottla.cli.record_types import DataType, NotOfSchema
 
 AVRO, PROTOBUF = DataType.AVRO, DataType.PROTOBUF
@@ -53,17 +53,17 @@ WHOLE = {
 
 
 @pytest.fixture
-def avro(tmp_path: Path) -> Form:
+def avro(tmp_path: Path) -> RecordForm:
     return form_of(tmp_path, ORDER)
 
 
-def form_of(folder: Path, schema: object) -> Form:
+def form_of(folder: Path, schema: object) -> RecordForm:
     file = folder / "order.avsc"
     file.write_text(json.dumps(schema))
-    return Form("value", AVRO, str(file))
+    return RecordForm("value", AVRO, str(file))
 
 
-def encoded(form: Form, content: object) -> bytes:
+def encoded(form: RecordForm, content: object) -> bytes:
     encode = encoder_of(form)
     assert encode is not None
     data = encode(json.dumps(content).encode())
@@ -71,7 +71,7 @@ def encoded(form: Form, content: object) -> bytes:
     return data
 
 
-def decoded(form: Form, data: bytes) -> Any:
+def decoded(form: RecordForm, data: bytes) -> Any:
     decode = decoder_of(form)
     assert decode is not None
     assert decode(None) is None
@@ -81,13 +81,13 @@ def decoded(form: Form, data: bytes) -> Any:
 # --- Avro ---
 
 
-def test_avro_of_all_kinds_is_json_and_comes_back_as_it_went(avro: Form) -> None:
+def test_avro_of_all_kinds_is_json_and_comes_back_as_it_went(avro: RecordForm) -> None:
     data = encoded(avro, WHOLE)
     assert decoded(avro, data) == WHOLE
     assert encoded(avro, decoded(avro, data)) == data
 
 
-def test_what_is_sent_is_what_other_programs_read(avro: Form) -> None:
+def test_what_is_sent_is_what_other_programs_read(avro: RecordForm) -> None:
     from io import BytesIO
 
     read: Any = fastavro.schemaless_reader(BytesIO(encoded(avro, WHOLE)), fastavro.parse_schema(ORDER), None)
@@ -134,18 +134,18 @@ def test_of_a_union_the_first_type_that_fits_counts_unless_another_is_named(tmp_
         ([], "has [] as the value, which is to be Order"),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_place(avro: Form, content: object, said: str) -> None:
+def test_what_does_not_fit_is_told_with_its_place(avro: RecordForm, content: object, said: str) -> None:
     with pytest.raises(NotOfSchema, match=re.escape(said)):
         encoded(avro, content)
 
 
-def test_a_frame_is_written_with_its_number_and_passed_over(avro: Form) -> None:
+def test_a_frame_is_written_with_its_number_and_passed_over(avro: RecordForm) -> None:
     data = encoded(avro._replace(schema_id=258), WHOLE)
     assert data[:5] == b"\0\0\0\1\2"
     assert decoded(avro._replace(framed=True), data) == WHOLE
 
 
-def test_bytes_and_text_that_are_none_such_are_refused(avro: Form) -> None:
+def test_bytes_and_text_that_are_none_such_are_refused(avro: RecordForm) -> None:
     with pytest.raises(NotOfSchema, match="is no Avro of this schema"):
         decoded(avro, b"\2")
     encode = encoder_of(avro)
@@ -158,7 +158,7 @@ def test_bytes_and_text_that_are_none_such_are_refused(avro: Form) -> None:
 
 
 @pytest.fixture
-def protobuf(tmp_path: Path) -> Form:
+def protobuf(tmp_path: Path) -> RecordForm:
     files = descriptor_pb2.FileDescriptorSet()
     file = files.file.add(name="shop.proto", package="shop", syntax="proto3")
     order = file.message_type.add(name="Order")
@@ -167,12 +167,14 @@ def protobuf(tmp_path: Path) -> Form:
     order.field.add(name="tags", number=3, type=9, label=3)
     path = tmp_path / "shop.desc"
     path.write_bytes(files.SerializeToString())
-    return Form("value", PROTOBUF, str(path))
+    return RecordForm("value", PROTOBUF, str(path))
 
 
 @pytest.mark.parametrize("message", [None, "shop.Order"])
 @pytest.mark.parametrize("schema_id", [None, 1])
-def test_protobuf_is_json_and_comes_back_as_it_went(protobuf: Form, message: str | None, schema_id: int | None) -> None:
+def test_protobuf_is_json_and_comes_back_as_it_went(
+    protobuf: RecordForm, message: str | None, schema_id: int | None
+) -> None:
     form = protobuf._replace(message=message, schema_id=schema_id, framed=schema_id is not None)
     data = encoded(form, {"id": 7, "tags": ["ä"]})
     assert data == (b"" if schema_id is None else b"\0\0\0\0\1\0") + b"\x08\x07\x1a\x02\xc3\xa4"
@@ -181,7 +183,7 @@ def test_protobuf_is_json_and_comes_back_as_it_went(protobuf: Form, message: str
     assert encoded(form, decoded(form, data)) == data
 
 
-def test_what_no_message_is_is_refused(protobuf: Form) -> None:
+def test_what_no_message_is_is_refused(protobuf: RecordForm) -> None:
     with pytest.raises(NotOfSchema, match=r"does not fit the message shop\.Order"):
         encoded(protobuf, {"nothing": 1})
     with pytest.raises(NotOfSchema, match="is no Protobuf of this message"):
@@ -194,30 +196,30 @@ def test_what_no_message_is_is_refused(protobuf: Form) -> None:
 
 
 def test_types_without_a_schema_are_what_they_were() -> None:
-    assert decoder_of(Form("key", DataType.TEXT)) is None
-    assert encoded(Form("key", DataType.SHORT), 258) == b"\1\2"
+    assert decoder_of(RecordForm("key", DataType.TEXT)) is None
+    assert encoded(RecordForm("key", DataType.SHORT), 258) == b"\1\2"
 
 
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        (Form("value", AVRO), "avro needs a schema: name its file"),
-        (Form("key", DataType.TEXT, schema="x"), "say --key-type avro or protobuf too"),
-        (Form("key", DataType.HEX, schema_id=1), "say --key-type avro or protobuf too"),
-        (Form("value", AVRO, "x", message="M"), "Avro has no messages to choose from"),
+        (RecordForm("value", AVRO), "avro needs a schema: name its file"),
+        (RecordForm("key", DataType.TEXT, schema="x"), "say --key-type avro or protobuf too"),
+        (RecordForm("key", DataType.HEX, schema_id=1), "say --key-type avro or protobuf too"),
+        (RecordForm("value", AVRO, "x", message="M"), "Avro has no messages to choose from"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(form: Form, said: str) -> None:
+def test_options_that_do_not_go_together_are_refused(form: RecordForm, said: str) -> None:
     for make in (decoder_of, encoder_of):
         with pytest.raises(typer.BadParameter, match=said):
             make(form)
 
 
 def test_a_frame_belongs_to_a_schema() -> None:
-    check_framing(False, Form("value", DataType.TEXT))
-    check_framing(True, Form("key", DataType.TEXT), Form("value", AVRO))
+    check_framing(False, RecordForm("value", DataType.TEXT))
+    check_framing(True, RecordForm("key", DataType.TEXT), RecordForm("value", AVRO))
     with pytest.raises(typer.BadParameter):
-        check_framing(True, Form("key", DataType.TEXT), Form("value", DataType.LONG))
+        check_framing(True, RecordForm("key", DataType.TEXT), RecordForm("value", DataType.LONG))
 
 
 @pytest.mark.parametrize(
@@ -233,18 +235,18 @@ def test_a_file_that_is_no_schema_is_a_sentence(tmp_path: Path, kind: DataType, 
     file.write_bytes(content)
     for make in (decoder_of, encoder_of):
         with pytest.raises(Failure, match=said) as failure:
-            make(Form("value", kind, str(file)))
+            make(RecordForm("value", kind, str(file)))
         assert "\n" not in str(failure.value)
 
 
 def test_a_file_that_is_not_there_is_a_sentence() -> None:
     with pytest.raises(Failure, match="cannot read /nowhere/at-all: No such file or directory"):
-        decoder_of(Form("value", AVRO, "/nowhere/at-all"))
+        decoder_of(RecordForm("value", AVRO, "/nowhere/at-all"))
 
 
 @pytest.mark.parametrize(("module", "extra"), [("fastavro", "avro"), ("google.protobuf", "protobuf")])
 def test_a_library_that_is_missing_is_a_sentence(
-    avro: Form, monkeypatch: pytest.MonkeyPatch, module: str, extra: str
+    avro: RecordForm, monkeypatch: pytest.MonkeyPatch, module: str, extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     for make in (decoder_of, encoder_of):

@@ -7,7 +7,7 @@ from ottla.cli.topic_views import (
     Deletion,
     Described,
     Listed,
-    Reach,
+    OffsetRange,
     created_json,
     created_text,
     deletion_json,
@@ -115,8 +115,8 @@ def test_what_was_created_is_said_with_its_numbers_where_the_broker_tells_them()
 
 def test_offsets_are_told_as_a_reach_or_as_what_a_moment_falls_on() -> None:
     place = TopicPartition("t", 1)
-    assert plain(reach_table([Reach(place, 5, 12)])).split()[-5:] == ["t", "1", "5", "12", "7"]
-    assert reach_json([Reach(place, 5, 12)]) == [
+    assert plain(reach_table([OffsetRange(place, 5, 12)])).split()[-5:] == ["t", "1", "5", "12", "7"]
+    assert reach_json([OffsetRange(place, 5, 12)]) == [
         {"topic": "t", "partition": 1, "earliest_offset": 5, "latest_offset": 12}
     ]
     found = {place: FoundOffset(7, 1000, 0), TopicPartition("t", 2): FoundOffset(-1, -1, -1)}

@@ -6,14 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.client.balancing import Plan, load, plan
+from ottla.client.balancing import BalancePlan, load, plan
 
 
 def topic(*replicas: Sequence[int]) -> dict[TopicPartition, tuple[int, ...]]:
     return {TopicPartition("t", number): tuple(each) for number, each in enumerate(replicas)}
 
 
-def applied(assignment: Mapping[TopicPartition, Sequence[int]], made: Plan) -> dict[TopicPartition, tuple[int, ...]]:
+def applied(
+    assignment: Mapping[TopicPartition, Sequence[int]], made: BalancePlan
+) -> dict[TopicPartition, tuple[int, ...]]:
     return {**{partition: tuple(replicas) for partition, replicas in assignment.items()}, **made.after}
 
 

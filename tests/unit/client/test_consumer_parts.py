@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition
-from ottla.client.consumer.buffer import Buffer, Chunk, Fetched
+from ottla.client.consumer.buffer import Buffer, Chunk, FetchedRecords
 from ottla.client.consumer.deserializers import Deserialization
 from ottla.client.consumer.in_hand import InHand
 from ottla.client.consumer.limits import duration_ms, reset_moment
-from ottla.client.consumer.positions import Held, Holdings, Standing
-from ottla.client.consumer.sessions import FetchSession, Wanted
+from ottla.client.consumer.positions import Held, Holdings, PositionState
+from ottla.client.consumer.sessions import FetchSession, WantedRead
 from ottla.client.errors import InvalidSetting, Misuse
 from ottla.client.groups.vocabulary import OffsetAndMetadata
 from ottla.client.offsets import EARLIEST, LATEST
@@ -26,8 +26,8 @@ ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
 
 
-def wanted(offset: int = 0, topic_id: bytes = ID) -> Wanted:
-    return Wanted(topic_id, offset, 3, 100)
+def wanted(offset: int = 0, topic_id: bytes = ID) -> WantedRead:
+    return WantedRead(topic_id, offset, 3, 100)
 
 
 def held_at(position: int, partition: TopicPartition = ZERO) -> Held:
@@ -40,7 +40,7 @@ def chunk_of(held: Held, offsets: range) -> Chunk:
     rows = [Record(at, 0, None, b"%d" % at) for at in offsets]
     data = build_batch(rows, base_offset=offsets.start)
     held.fetch_offset = offsets.stop
-    return Chunk(held, Fetched(data, (), offsets.stop, 0), checked=True)
+    return Chunk(held, FetchedRecords(data, (), offsets.stop, 0), checked=True)
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
@@ -97,11 +97,11 @@ def test_a_new_epoch_asks_for_a_comparison_only_where_something_was_read() -> No
     reader.jump(5, epoch=2)
     for held in (fresh, reader):
         assert held.learn_leader(ID, 1, 2)
-        assert held.standing is Standing.READING or held is reader
-    reader.standing = Standing.READING
+        assert held.standing is PositionState.READING or held is reader
+    reader.standing = PositionState.READING
     for held in (fresh, reader):
         assert held.learn_leader(ID, 2, 3)
-    assert (fresh.standing, reader.standing) == (Standing.READING, Standing.CHECKING)
+    assert (fresh.standing, reader.standing) == (PositionState.READING, PositionState.CHECKING)
 
 
 def test_older_epochs_are_refused_unless_the_topic_is_another() -> None:
@@ -172,10 +172,10 @@ def test_what_is_set_aside_beyond_a_bound_is_fetched_again() -> None:
     for chunk in chunks:
         buffer.put(chunk)
     zero.paused = one.paused = True
-    zero.standing = Standing.CHECKING
+    zero.standing = PositionState.CHECKING
     assert buffer.first() is None
     assert (buffer.size, buffer.parked) == (0, chunks[1].size)
-    assert (zero.fetch_offset, zero.buffered, zero.standing) == (0, 0, Standing.CHECKING)
+    assert (zero.fetch_offset, zero.buffered, zero.standing) == (0, 0, PositionState.CHECKING)
     assert (one.fetch_offset, one.buffered) == (3, chunks[1].size)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ottla.base.settings.kinds import Kind
+from ottla.base.settings.kinds import ValueKind
 from ottla.client.cluster import Partition, Topic
 from ottla.client.errors import InvalidSetting
 from ottla.client.producer import Producer
-from ottla.client.producer.accumulator import NO_IDENTITY, Accumulator, Limits, PartitionQueue
-from ottla.client.producer.delivery import NO_SEQUENCE, Batch
+from ottla.client.producer.accumulator import NO_IDENTITY, Accumulator, BufferLimits, PartitionQueue
+from ottla.client.producer.delivery import NO_SEQUENCE, ProducerBatch
 from ottla.client.producer.partitioners import Chance, KeyOrChance, weighted
 from ottla.client.producer.routes import Choice, Route
 from ottla.client.producer.sequences import Sequences
@@ -22,7 +22,7 @@ from ottla.client.producer.serializers import WORDS, Avro, Protobuf, Serializati
 from ottla.client.settings import PRODUCER
 from ottla.records.header import MAX_SEQUENCE
 
-LIMITS = Limits(batch_bytes=100, buffer_bytes=10_000, linger=5.0, delivery=120.0)
+LIMITS = BufferLimits(batch_bytes=100, buffer_bytes=10_000, linger=5.0, delivery=120.0)
 
 
 class Drawn:
@@ -38,7 +38,7 @@ class Drawn:
         return self._random.uniform(low, high)
 
 
-def filled(accumulator: Accumulator, queue: PartitionQueue, now: float, count: int = 1) -> Batch:
+def filled(accumulator: Accumulator, queue: PartitionQueue, now: float, count: int = 1) -> ProducerBatch:
     batch = accumulator.begin(queue, now)
     for number in range(count):
         batch.rows.append((number, 1000 + number, None, b"v", ()))
@@ -234,7 +234,7 @@ def test_what_is_no_part_is_refused_by_name(name: str, given: Any) -> None:
 
 
 def test_every_class_of_the_table_is_one_the_producer_looks_at() -> None:
-    classes = {name for name, setting in PRODUCER.settings.items() if setting.kind is Kind.CLASS}
+    classes = {name for name, setting in PRODUCER.settings.items() if setting.kind is ValueKind.CLASS}
     own = {name for name in classes if not name.startswith(("sasl.", "ssl."))}
     assert own == {"key.serializer", "value.serializer", "partitioner.class"}
     assert NO_SEQUENCE == -1

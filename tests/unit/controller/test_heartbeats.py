@@ -1,18 +1,18 @@
 """Sessions of brokers: who lives, who fell silent, and when a broker that stops may stop."""
 
 from ottla.controller.heartbeats import Heartbeats
-from ottla.metadata.brokers import Holder
+from ottla.metadata.brokers import RegisteredProcess
 
 
 def test_a_broker_lives_for_a_session_after_it_was_heard() -> None:
     heartbeats = Heartbeats(9.0)
     heartbeats.begin(1, 7, 100.0)
-    assert heartbeats.holder(1, 101.0) is Holder.UNHEARD
+    assert heartbeats.holder(1, 101.0) is RegisteredProcess.UNHEARD
     heartbeats.hear(1, 7, 50, 105.0)
 
-    assert heartbeats.holder(1, 113.9) is Holder.ALIVE
-    assert heartbeats.holder(1, 114.0) is Holder.GONE
-    assert heartbeats.holder(2, 100.0) is Holder.GONE
+    assert heartbeats.holder(1, 113.9) is RegisteredProcess.ALIVE
+    assert heartbeats.holder(1, 114.0) is RegisteredProcess.GONE
+    assert heartbeats.holder(2, 100.0) is RegisteredProcess.GONE
 
 
 def test_only_sessions_that_ended_are_expired() -> None:

@@ -10,7 +10,7 @@ from kit.wire.connections import Client, frame
 from ottla.controller.server import ControllerServer, ServerPlace
 from ottla.metadata.image import ClusterImage
 from ottla.net.connections import ConnectionLimits
-from ottla.net.dispatch import Limits
+from ottla.net.dispatch import RequestLimits
 from ottla.runtime.world import RealClock
 from ottla.wire.codec import encode
 from ottla.wire.links import LinkDown
@@ -62,7 +62,11 @@ async def test_a_broker_that_is_killed_while_it_waits_for_facts_is_missed_though
     chief, quorum = Chief(), Quorum()
     place = ServerPlace(asyncio.get_running_loop(), cast(Executor, None), cast(Any, NobodyListens()), RealClock(), None)
     server = ControllerServer(
-        place, cast(Any, chief), cast(Any, quorum), ConnectionLimits(10, 10, 600, 1 << 20), Limits(1 << 20, 10, 60)
+        place,
+        cast(Any, chief),
+        cast(Any, quorum),
+        ConnectionLimits(10, 10, 600, 1 << 20),
+        RequestLimits(1 << 20, 10, 60),
     )
     broker = Client(server.dispatcher)
     request = FetchRequest(replica_state=ReplicaState(replica_id=1), max_wait_ms=3_600_000)

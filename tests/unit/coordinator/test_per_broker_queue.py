@@ -10,7 +10,7 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.coordinator.transactions.remote_markers import RemoteMarkers
 from ottla.coordinator.transactions.verification import Errors, RemoteCoordinators
 from ottla.log.producers import EndMarker
-from ottla.transactions.decision import Producer
+from ottla.transactions.decision import ProducerIdentity
 from ottla.wire.links import LinkDown
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -119,7 +119,7 @@ def written(request: WriteTxnMarkersRequest, failed: dict[int, ErrorCode]) -> Wr
 
 
 def ask(questions: RemoteCoordinators, name: str, broker_id: int = 2, adds: bool = True) -> asyncio.Future[Errors]:
-    return questions.ask(broker_id, Producer(name, 7, 3), frozenset((at(0), at(1))), adds)
+    return questions.ask(broker_id, ProducerIdentity(name, 7, 3), frozenset((at(0), at(1))), adds)
 
 
 async def test_questions_that_come_meanwhile_go_together() -> None:

@@ -9,7 +9,7 @@ from kit.machines.groups import GROUP
 from ottla.base.errors import ErrorCode
 from ottla.groups.facts import OffsetFact
 from ottla.groups.modern import GroupState
-from ottla.groups.modern_facts import Progress
+from ottla.groups.modern_facts import MemberProgress
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -61,7 +61,7 @@ def test_a_partition_changes_hands_only_when_its_owner_has_given_it_back() -> No
     assert (joined.member_epoch, assigned(joined)) == (3, {})
     told = coordinator.beat("a", 2)
     assert (told.member_epoch, assigned(told)) == (2, {"t": [0, 1]})
-    assert coordinator.modern.members["a"].current.progress is Progress.UNREVOKED
+    assert coordinator.modern.members["a"].current.progress is MemberProgress.UNREVOKED
     assert assigned(coordinator.beat("b", 3)) is None
     # Still busy with all of them: nothing moves.
     assert coordinator.beat("a", 2, owned={"t": [0, 1, 2, 3]}).member_epoch == 2
@@ -145,7 +145,7 @@ def test_a_member_that_turns_away_from_a_topic_gives_it_back_at_once() -> None:
     )
     coordinator.beat("a", topics=["t", "u"])
     assert assigned(coordinator.beat("a", 2, topics=["u"])) == {"u": [0, 1]}
-    assert coordinator.modern.members["a"].current.progress is Progress.UNREVOKED
+    assert coordinator.modern.members["a"].current.progress is MemberProgress.UNREVOKED
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])

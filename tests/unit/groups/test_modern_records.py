@@ -9,16 +9,16 @@ from ottla.groups.modern_facts import (
     Current,
     CurrentFact,
     EpochFact,
+    MemberProgress,
     ModernFact,
     PatternFact,
-    Progress,
     Resolved,
     Subscription,
     SubscriptionFact,
     TargetEpochFact,
     TargetFact,
 )
-from ottla.groups.records import BadRecord, read, written
+from ottla.groups.records import BadGroupRecord, read, written
 
 ID = bytes(range(16))
 FACTS: list[ModernFact] = [
@@ -39,7 +39,7 @@ FACTS: list[ModernFact] = [
     TargetFact("g", "m", {ID: frozenset({0, 2})}),
     TargetFact("g", "m", {}),
     TargetFact("g", "m", None),
-    CurrentFact("g", "m", Current(5, 4, Progress.UNREVOKED, {ID: {1: 3, 2: 5}}, {ID: {0: 2}})),
+    CurrentFact("g", "m", Current(5, 4, MemberProgress.UNREVOKED, {ID: {1: 3, 2: 5}}, {ID: {0: 2}})),
     CurrentFact("g", "m", Current(-2, 4)),
     CurrentFact("g", "m", None),
     PatternFact("g", "a.*", Resolved(frozenset({"ab", "a"}), 4, 99)),
@@ -56,7 +56,7 @@ def test_the_bytes_are_kafkas() -> None:
     """As Kafka 4.3.1 writes them."""
     key, value = written(EpochFact("g", 7))
     assert (key, value) == (b"\x00\x03\x00\x01g", b"\x00\x00\x00\x00\x00\x07\x00")
-    key, value = written(CurrentFact("g", "m", Current(2, 1, Progress.STABLE, {ID: {0: 2}})))
+    key, value = written(CurrentFact("g", "m", Current(2, 1, MemberProgress.STABLE, {ID: {0: 2}})))
     assert key == b"\x00\x08\x00\x01g\x00\x01m"
     assert value == (
         b"\x00\x00" + b"\x00\x00\x00\x02" + b"\x00\x00\x00\x01" + b"\x00"
@@ -88,7 +88,7 @@ def test_assignments_of_before_4_3_have_the_members_epoch() -> None:
         + ID
         + b"\x02\x00\x00\x00\x00\x00\x01\x00"
     )
-    assert read(key, value) == CurrentFact("g", "m", Current(2, 1, Progress.STABLE, {ID: {0: 2}}))
+    assert read(key, value) == CurrentFact("g", "m", Current(2, 1, MemberProgress.STABLE, {ID: {0: 2}}))
 
 
 def test_a_state_of_a_newer_release_is_unknown() -> None:
@@ -97,7 +97,7 @@ def test_a_state_of_a_newer_release_is_unknown() -> None:
     fact = read(key, value[:10] + b"\x63" + value[11:])
     assert isinstance(fact, CurrentFact)
     assert fact.current is not None
-    assert fact.current.progress is Progress.UNKNOWN
+    assert fact.current.progress is MemberProgress.UNKNOWN
 
 
 @pytest.mark.parametrize("fact", [fact for fact in FACTS if written(fact)[1] is not None])
@@ -105,7 +105,7 @@ def test_bytes_cut_off_are_no_record(fact: ModernFact) -> None:
     key, value = written(fact)
     assert value is not None
     for size in range(len(value)):
-        with pytest.raises(BadRecord):
+        with pytest.raises(BadGroupRecord):
             read(key, value[:size])
-    with pytest.raises(BadRecord):
+    with pytest.raises(BadGroupRecord):
         read(key, b"\x00\x63" + value[2:])

@@ -6,7 +6,7 @@ import pytest
 
 from kit.machines.groups import GROUP, Coordinator
 from ottla.base.errors import ErrorCode
-from ottla.groups.decision import Limits
+from ottla.groups.decision import GroupLimits
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -51,7 +51,7 @@ def test_members_commit_while_they_prepare_a_rebalance_but_not_while_it_is_assig
 
 
 def test_notes_have_a_limit() -> None:
-    at = Coordinator(Limits(metadata_bytes=3))
+    at = Coordinator(GroupLimits(metadata_bytes=3))
     assert at.commit(1, metadata="abcd") == ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert at.commit(1, metadata=None) == ErrorCode.NONE
     assert at.machine.fetched(GROUP, None)[0].partitions[0].metadata == ""

@@ -7,14 +7,14 @@ import pytest
 from kit.machines.groups import GROUP, Coordinator
 from ottla.base.errors import ErrorCode
 from ottla.groups.classic import ClassicGroup
-from ottla.groups.decision import Limits
+from ottla.groups.decision import GroupLimits
 from ottla.groups.facts import GroupFact
 from ottla.groups.rebalance import NEW_MEMBER_MS
 from ottla.groups.records import read
 
 
 def test_the_first_member_waits_for_others_that_come_during_the_initial_delay() -> None:
-    at = Coordinator(Limits(initial_delay_ms=3_000))
+    at = Coordinator(GroupLimits(initial_delay_ms=3_000))
     first = at.join()
     at.pass_time(2_000)
     second = at.join()
@@ -28,7 +28,7 @@ def test_the_first_member_waits_for_others_that_come_during_the_initial_delay() 
 
 
 def test_the_initial_delay_is_never_longer_than_the_rebalance_time_out() -> None:
-    at = Coordinator(Limits(initial_delay_ms=3_000))
+    at = Coordinator(GroupLimits(initial_delay_ms=3_000))
     first = at.join(rebalance_ms=7_000)
     for _ in range(4):
         at.pass_time(2_000)
@@ -88,7 +88,7 @@ def test_members_need_a_protocol_that_all_support() -> None:
 
 
 def test_the_protocol_that_most_members_prefer_is_chosen() -> None:
-    at = Coordinator(Limits(initial_delay_ms=1_000))
+    at = Coordinator(GroupLimits(initial_delay_ms=1_000))
     places = [at.join(protocols=names) for names in (("a", "b", "c"), ("b", "a"), ("b", "a", "d"))]
     at.pass_time(2_000)
     assert {place.answer.protocol_name for place in places} == {"b"}
@@ -103,7 +103,7 @@ def test_everybody_gets_the_part_that_the_leader_gives() -> None:
 
 
 def test_a_follower_waits_for_the_leader_and_a_member_without_a_part_gets_an_empty_one() -> None:
-    at = Coordinator(Limits(initial_delay_ms=100))
+    at = Coordinator(GroupLimits(initial_delay_ms=100))
     first, second = at.join(), at.join()
     at.pass_time(200)
     waits = at.sync(second.answer.member_id, 1)
@@ -146,7 +146,7 @@ def test_a_follower_with_new_metadata_causes_a_rebalance() -> None:
 
 
 def test_a_join_during_the_assignment_sends_the_waiting_back_to_join() -> None:
-    at = Coordinator(Limits(initial_delay_ms=100))
+    at = Coordinator(GroupLimits(initial_delay_ms=100))
     first, second = at.join(), at.join()
     at.pass_time(200)
     waits = at.sync(second.answer.member_id, 1)
@@ -220,7 +220,7 @@ def test_a_first_join_does_not_wait_for_ever() -> None:
 
 
 def test_members_that_report_but_never_ask_for_their_part_are_removed() -> None:
-    at = Coordinator(Limits(initial_delay_ms=100))
+    at = Coordinator(GroupLimits(initial_delay_ms=100))
     first, second = at.join(), at.join()
     at.pass_time(200)
     waits = at.sync(second.answer.member_id, 1)
@@ -252,7 +252,7 @@ def test_leaving_answers_a_join_that_waits() -> None:
 
 
 def test_a_full_group_takes_nobody() -> None:
-    at = Coordinator(Limits(initial_delay_ms=0, max_size=2))
+    at = Coordinator(GroupLimits(initial_delay_ms=0, max_size=2))
     at.stable(2)
     assert at.join().answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert at.state == "Stable"
@@ -289,7 +289,7 @@ def test_a_static_leader_that_comes_back_is_told_to_leave_the_assignment_alone()
 
 
 def test_the_request_of_a_fenced_static_member_is_answered() -> None:
-    at = Coordinator(Limits(initial_delay_ms=1_000))
+    at = Coordinator(GroupLimits(initial_delay_ms=1_000))
     first = at.join(instance="a")
     second = at.join(instance="a")
     assert first.answer.error_code == ErrorCode.FENCED_INSTANCE_ID
@@ -330,7 +330,7 @@ def test_a_static_member_with_another_protocol_causes_a_rebalance_when_the_choic
 
 
 def test_a_decision_that_is_not_stored_changes_nothing() -> None:
-    at = Coordinator(Limits(initial_delay_ms=0))
+    at = Coordinator(GroupLimits(initial_delay_ms=0))
     member = at.join().answer
     at.disk_full = True
     assert not at.sync(member.member_id, 1, {member.member_id: b"x"}).answered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.groups.facts import GroupFact, OffsetFact, StoredGroup, StoredMember, StoredOffset
-from ottla.groups.records import BadRecord, is_known, read, written
+from ottla.groups.records import BadGroupRecord, is_known, read, written
 
 TOPIC_ID = bytes.fromhex("305c9345ff794fb9b0e21427fd8c9646")
 
@@ -87,5 +87,5 @@ def test_records_of_other_kinds_are_not_ours() -> None:
     ],
 )
 def test_damaged_records_are_told_apart(key: bytes, value: bytes) -> None:
-    with pytest.raises(BadRecord):
+    with pytest.raises(BadGroupRecord):
         read(key, value)

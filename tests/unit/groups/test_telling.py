@@ -6,7 +6,7 @@ import pytest
 
 from kit.machines.groups import GROUP, Coordinator
 from ottla.groups.classic import ClassicGroup
-from ottla.groups.decision import Aftermath, Decision
+from ottla.groups.decision import Aftermath, GroupDecision
 from ottla.groups.modern import ConsumerGroup
 from ottla.groups.modern_facts import EpochFact, Subscription, SubscriptionFact
 from ottla.groups.telling import generation_of, group_of, new_generation
@@ -19,7 +19,7 @@ class Told(Coordinator):
         super().__init__()
         self.lines: list[str] = []
 
-    def carry_out(self, decision: Decision) -> Any:
+    def carry_out(self, decision: GroupDecision) -> Any:
         group_id = group_of(decision)
         before = self.machine.groups.get(group_id or "")
         generation, members = generation_of(before), tuple(before.members) if before is not None else ()
@@ -70,7 +70,7 @@ def test_many_members_are_counted_and_the_first_named() -> None:
     group = ClassicGroup(GROUP, 0)
     group.generation = 7
     group.members = dict.fromkeys("hgfedcba", None)  # type: ignore[assignment]
-    assert new_generation(Decision(None, group=group), (), group) == (
+    assert new_generation(GroupDecision(None, group=group), (), group) == (
         f"group {GROUP}: generation 7 with 8 members (a, b, c, d, e and 3 more)"
     )
 
@@ -87,6 +87,6 @@ def test_many_members_are_counted_and_the_first_named() -> None:
 def test_why_a_group_of_the_consumer_protocol_has_a_new_epoch(fact: Any, why: str) -> None:
     group = ConsumerGroup(GROUP)
     group.apply(EpochFact(GROUP, 3))
-    decision = Decision(None, [fact, EpochFact(GROUP, 3)], aftermath=Aftermath(GROUP, (), 0))
+    decision = GroupDecision(None, [fact, EpochFact(GROUP, 3)], aftermath=Aftermath(GROUP, (), 0))
     assert group_of(decision) == GROUP
     assert new_generation(decision, ("a",), group) == f"group {GROUP}: generation 3 without members: {why}"

@@ -17,7 +17,7 @@ from kit.machines.groups import GROUP, Place
 from kit.machines.transcripts import Printer, Stage, check_transcript, transcript_name, transcripts_beside
 from ottla.base.errors import ErrorCode
 from ottla.groups.classic import ClassicGroup
-from ottla.groups.decision import Decision, Limits
+from ottla.groups.decision import GroupDecision, GroupLimits
 from ottla.groups.embedded import read_assignment, write_assignment
 from ottla.groups.facts import StoredMember
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse, TopicPartitions
@@ -124,13 +124,13 @@ class Names:
 class Recorded(ModernCoordinator):
     """A coordinator that says what it stores and whom it answers."""
 
-    def __init__(self, stage: "GroupStage", limits: Limits, names: Names, **topics: int) -> None:
+    def __init__(self, stage: "GroupStage", limits: GroupLimits, names: Names, **topics: int) -> None:
         super().__init__(limits, names, **topics)
         self._stage = stage
         self._names = names
         self.places: dict[Place, str] = {}
 
-    def carry_out(self, decision: Decision) -> Any:
+    def carry_out(self, decision: GroupDecision) -> Any:
         reply = super().carry_out(decision)
         for fact in decision.facts:
             self._stage.say(f"stores {shown(fact)}")

@@ -21,7 +21,7 @@ from kit.disks.compacting import (
     replicated,
 )
 from kit.disks.faulty_disk import FaultyDisk
-from ottla.log.cleaning import CleaningStopped, Limits, MapTooSmall
+from ottla.log.cleaning import CleanerLimits, CleaningStopped, MapTooSmall
 from ottla.log.compaction import group_segments, measure
 from ottla.log.files import StorageFailure
 from ottla.log.producers import EndMarker
@@ -244,7 +244,7 @@ def test_a_map_too_small_for_all_keys_cleans_in_several_rounds(tmp_path: Path) -
     log = open_log(world, tmp_path)
     history(log, *([(b"%d" % (number % 40), b"%d" % number)] for number in range(120)))
     before = latest_values(read_from(log, 0))
-    work = compactor(world, Limits(map_bytes=24 * 20))
+    work = compactor(world, CleanerLimits(map_bytes=24 * 20))
     rounds = 0
     while compact(work, log, world) is not None:
         rounds += 1
@@ -259,7 +259,7 @@ def test_a_batch_with_more_keys_than_the_map_takes_is_a_failure_not_an_endless_l
     world, _ = manual_world()
     log = open_log(world, tmp_path)
     history(log, [(b"%d" % number, b"x") for number in range(100)])
-    work = compactor(world, Limits(map_bytes=24 * 20))
+    work = compactor(world, CleanerLimits(map_bytes=24 * 20))
     running = work.begin([log], 0)
     assert running is not None
     with pytest.raises(MapTooSmall, match=r"log\.cleaner\.dedupe\.buffer\.size") as caught:
@@ -462,7 +462,7 @@ def test_reading_and_writing_keep_to_their_rate(tmp_path: Path) -> None:
         waited.append(seconds)
         clock.now += round(seconds * 1000)
 
-    work = compactor(world, Limits(bytes_per_second=10_000))
+    work = compactor(world, CleanerLimits(bytes_per_second=10_000))
     work._wait = wait
     running = compact(work, log, world)
     assert running is not None

@@ -5,7 +5,7 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.log.index import AbortedTransaction
-from ottla.log.producers import EndMarker, ProducerTable, Refusal
+from ottla.log.producers import EndMarker, ProducerRefusal, ProducerTable
 from ottla.log.snapshots import CorruptSnapshot, decode_snapshot, encode_snapshot
 from ottla.records.header import MAX_SEQUENCE, BatchHeader
 
@@ -30,7 +30,7 @@ def write(table: ProducerTable, batch: BatchHeader, offset: int, now_ms: int = 5
 
 def refusal(table: ProducerTable, batch: BatchHeader, *, sequenced: bool = True) -> ErrorCode:
     verdict = table.examine(batch, 99, sequenced=sequenced)
-    assert isinstance(verdict, Refusal), verdict
+    assert isinstance(verdict, ProducerRefusal), verdict
     return verdict.error
 
 

@@ -6,7 +6,7 @@ from kit.machines.clusters import applied, cluster, directory_id, registration
 from kit.machines.partition_states import after, place, with_partition
 from ottla.base.errors import ErrorCode
 from ottla.metadata import brokers
-from ottla.metadata.brokers import Holder, Standing
+from ottla.metadata.brokers import HeartbeatState, RegisteredProcess
 from ottla.metadata.image import NO_LEADER, ClusterImage
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
@@ -16,16 +16,18 @@ from ottla.wire.messages.controller_registration import Listener as ControllerLi
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.stored.metadata import BrokerRegistrationChangeRecord, FeatureLevelRecord
 
-ALONE = Standing(None, 1 << 60)
+ALONE = HeartbeatState(None, 1 << 60)
 ELSEWHERE = [Listener("PLAINTEXT", "other.test", 9092, 0)]
 
 
-def register(request: BrokerRegistrationRequest, image: ClusterImage, holder: Holder = Holder.GONE) -> ErrorCode:
+def register(
+    request: BrokerRegistrationRequest, image: ClusterImage, holder: RegisteredProcess = RegisteredProcess.GONE
+) -> ErrorCode:
     return ErrorCode(brokers.register(request, place(image), 99, holder).reply.error_code)
 
 
 def heartbeat(
-    image: ClusterImage, broker_id: int = 1, *, standing: Standing = ALONE, **fields: object
+    image: ClusterImage, broker_id: int = 1, *, standing: HeartbeatState = ALONE, **fields: object
 ) -> tuple[ClusterImage, BrokerHeartbeatResponse]:
     epoch = image.brokers[broker_id].epoch
     request = BrokerHeartbeatRequest(broker_id, epoch, 1000)
@@ -36,7 +38,7 @@ def heartbeat(
 
 
 def test_a_new_broker_is_registered_and_fenced_until_it_is_heard() -> None:
-    facts, reply = brokers.register(registration(1, "west"), place(cluster(0)), 7, Holder.GONE)
+    facts, reply = brokers.register(registration(1, "west"), place(cluster(0)), 7, RegisteredProcess.GONE)
 
     broker = applied(facts, cluster(0)).brokers[1]
     assert (reply.error_code, reply.broker_epoch, broker.epoch) == (ErrorCode.NONE, 7, 7)
@@ -48,7 +50,7 @@ def test_the_process_that_has_the_id_may_say_something_new_of_itself() -> None:
     image = cluster(1)
     request = registration(1, "east")
 
-    facts, reply = brokers.register(request, place(image), 99, Holder.ALIVE)
+    facts, reply = brokers.register(request, place(image), 99, RegisteredProcess.ALIVE)
 
     broker = applied(facts, image).brokers[1]
     assert (reply.broker_epoch, broker.epoch, broker.rack, broker.fenced) == (1, 1, "east", False)
@@ -58,16 +60,16 @@ def test_an_id_is_not_taken_from_a_broker_that_lives() -> None:
     request = registration(1, incarnation=9)
     request.listeners = ELSEWHERE
 
-    assert register(request, cluster(1), Holder.ALIVE) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
-    assert register(request, cluster(1), Holder.UNHEARD) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert register(request, cluster(1), RegisteredProcess.ALIVE) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert register(request, cluster(1), RegisteredProcess.UNHEARD) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert register(request, cluster(1)) == ErrorCode.NONE
 
 
 def test_a_process_at_the_address_of_one_that_was_not_heard_has_taken_its_place() -> None:
     request = registration(1, incarnation=9)
 
-    assert register(request, cluster(1), Holder.UNHEARD) == ErrorCode.NONE
-    assert register(request, cluster(1), Holder.ALIVE) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert register(request, cluster(1), RegisteredProcess.UNHEARD) == ErrorCode.NONE
+    assert register(request, cluster(1), RegisteredProcess.ALIVE) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
 def test_a_broker_of_another_cluster_is_refused() -> None:
@@ -111,9 +113,9 @@ def test_a_new_life_after_a_power_cut_is_neither_in_sync_nor_eligible() -> None:
     image = with_partition(isr=(1, 2), configs={"min.insync.replicas": "2"})
     request = registration(1, incarnation=9)
 
-    dirty = after(brokers.register(request, place(image), 99, Holder.GONE).facts, image)
+    dirty = after(brokers.register(request, place(image), 99, RegisteredProcess.GONE).facts, image)
     request.previous_broker_epoch = image.brokers[1].epoch
-    clean = after(brokers.register(request, place(image), 99, Holder.GONE).facts, image)
+    clean = after(brokers.register(request, place(image), 99, RegisteredProcess.GONE).facts, image)
 
     assert (dirty.leader, dirty.in_sync, dirty.eligible) == (2, (2,), ())
     assert (clean.leader, clean.in_sync, clean.eligible) == (2, (2,), (1,))
@@ -125,9 +127,9 @@ def test_a_clean_stop_does_not_vouch_for_a_directory_that_did_not_come_back() ->
     request.previous_broker_epoch = image.brokers[1].epoch
     request.log_dirs = [b"n" * 16]
 
-    partition = after(brokers.register(request, place(image), 99, Holder.GONE).facts, image)
+    partition = after(brokers.register(request, place(image), 99, RegisteredProcess.GONE).facts, image)
     away = with_partition(fenced=[2, 3], isr=(), leader=NO_LEADER, eligible_leader_replicas=[1, 2], last_known_elr=[1])
-    waiting = after(brokers.register(request, place(away), 99, Holder.GONE).facts, away)
+    waiting = after(brokers.register(request, place(away), 99, RegisteredProcess.GONE).facts, away)
 
     assert (partition.leader, partition.in_sync, partition.eligible) == (2, (2,), ())
     assert (waiting.eligible, waiting.last_known) == ((2,), (1,)), "it may yet come back with all it had"
@@ -139,7 +141,7 @@ def test_a_process_that_registers_again_without_a_directory_leads_nothing_from_t
     request.incarnation_id = image.brokers[1].incarnation_id
     request.log_dirs = [b"n" * 16]
 
-    partition = after(brokers.register(request, place(image), 99, Holder.ALIVE).facts, image)
+    partition = after(brokers.register(request, place(image), 99, RegisteredProcess.ALIVE).facts, image)
 
     assert (partition.leader, partition.in_sync) == (2, (2, 3))
 
@@ -174,8 +176,8 @@ def test_a_broker_that_leads_shuts_down_in_two_steps() -> None:
     image = with_partition()
 
     leaving, first = heartbeat(image, want_shut_down=True)
-    waiting, second = heartbeat(leaving, want_shut_down=True, standing=Standing(20, 19))
-    gone, third = heartbeat(waiting, want_shut_down=True, standing=Standing(20, 20))
+    waiting, second = heartbeat(leaving, want_shut_down=True, standing=HeartbeatState(20, 19))
+    gone, third = heartbeat(waiting, want_shut_down=True, standing=HeartbeatState(20, 20))
 
     assert (first.should_shut_down, first.is_fenced) == (False, False)
     assert leaving.brokers[1].in_controlled_shutdown

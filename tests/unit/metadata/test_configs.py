@@ -9,7 +9,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.settings.changes import Operation
 from ottla.base.settings.values import BrokerValues
 from ottla.metadata import configs
-from ottla.metadata.decision import Place
+from ottla.metadata.decision import DecisionContext
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ConfigKey, ResourceType
 from ottla.metadata.partition_change import ELIGIBLE_LEADERS
@@ -43,11 +43,11 @@ def having(key: tuple[int, str], **values: str) -> ClusterImage:
     )
 
 
-def place(image: ClusterImage) -> Place:
+def place(image: ClusterImage) -> DecisionContext:
     values = BrokerValues(
         {"node.id": "1"}, image.config(ResourceType.BROKER, "1"), image.config(ResourceType.BROKER, "")
     )
-    return Place(image, values)
+    return DecisionContext(image, values)
 
 
 def incrementally(

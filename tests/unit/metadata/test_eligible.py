@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kit.machines.clusters import applied, cluster, topic_facts
 from ottla.base.settings.values import BrokerValues
 from ottla.metadata import brokers, configs, eligible, features, in_sync, partitions
-from ottla.metadata.decision import Place
+from ottla.metadata.decision import DecisionContext
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import NO_LEADER, ClusterImage, PartitionImage, ResourceType
 from ottla.metadata.partition_change import ELIGIBLE_LEADERS, MIN_IN_SYNC
@@ -45,11 +45,11 @@ class Story:
     def partition(self) -> PartitionImage:
         return self.image.topics[TOPIC].partitions[0]
 
-    def place(self, broker: str = "100") -> Place:
+    def place(self, broker: str = "100") -> DecisionContext:
         values = BrokerValues(
             self._static, self.image.config(ResourceType.BROKER, broker), self.image.config(ResourceType.BROKER, "")
         )
-        return Place(self.image, values)
+        return DecisionContext(self.image, values)
 
     def _store(self, facts: list[Fact]) -> None:
         self.image = applied(facts, self.image)

@@ -6,7 +6,7 @@ from kit.machines.clusters import applied, cluster
 from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
 from ottla.metadata import features, producer_ids
-from ottla.metadata.decision import Place
+from ottla.metadata.decision import DecisionContext
 from ottla.metadata.image import ClusterImage
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -24,7 +24,7 @@ def update(
         FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind) for name, level, kind in wanted
     ]
     request = UpdateFeaturesRequest(feature_updates=updates, validate_only=validate_only)
-    facts, reply = features.update(request, Place(before, BrokerValues({})), 1, version=1)
+    facts, reply = features.update(request, DecisionContext(before, BrokerValues({})), 1, version=1)
     return applied(facts, before), reply
 
 

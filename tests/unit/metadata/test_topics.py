@@ -10,7 +10,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.settings.values import BrokerValues
 from ottla.base.vocabulary import identity_text
 from ottla.metadata import topics
-from ottla.metadata.decision import Decision
+from ottla.metadata.decision import MetadataDecision
 from ottla.metadata.image import ClusterImage, ResourceType
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -28,12 +28,12 @@ NO_ID = bytes(16)
 
 def create(
     *wanted: CreatableTopic | str, image: ClusterImage | None = None, validate_only: bool = False
-) -> Decision[CreateTopicsResponse]:
+) -> MetadataDecision[CreateTopicsResponse]:
     request = creation(*wanted, validate_only=validate_only)
     return topics.create(request, cluster() if image is None else image, VALUES, CountingRandom())
 
 
-def outcome(decision: Decision[CreateTopicsResponse]) -> tuple[int, str | None]:
+def outcome(decision: MetadataDecision[CreateTopicsResponse]) -> tuple[int, str | None]:
     (result,) = decision.reply.topics
     return result.error_code, result.error_message
 
@@ -258,12 +258,12 @@ def delete(
     image: ClusterImage,
     enabled: bool = True,
     version: int = 6,
-) -> Decision[DeleteTopicsResponse]:
+) -> MetadataDecision[DeleteTopicsResponse]:
     request = DeleteTopicsRequest(topic_names=names, topics=[DeleteTopicState(name, each) for name, each in states])
     return topics.delete(request, image, enabled, version)
 
 
-def deletions(decision: Decision[DeleteTopicsResponse]) -> list[tuple[str | None, bytes, int, str | None]]:
+def deletions(decision: MetadataDecision[DeleteTopicsResponse]) -> list[tuple[str | None, bytes, int, str | None]]:
     return [
         (result.name, result.topic_id, result.error_code, result.error_message) for result in decision.reply.responses
     ]
@@ -333,7 +333,7 @@ def test_nothing_is_deleted_where_deletion_is_switched_off(version: int, error: 
 
 def grow(
     *wanted: tuple[str, int, Sequence[Sequence[int]] | None], image: ClusterImage, validate_only: bool = False
-) -> Decision[CreatePartitionsResponse]:
+) -> MetadataDecision[CreatePartitionsResponse]:
     request = CreatePartitionsRequest(
         topics=[
             CreatePartitionsTopic(
@@ -346,7 +346,7 @@ def grow(
     return topics.create_partitions(request, image, CountingRandom())
 
 
-def growths(decision: Decision[CreatePartitionsResponse]) -> list[tuple[str, int, str | None]]:
+def growths(decision: MetadataDecision[CreatePartitionsResponse]) -> list[tuple[str, int, str | None]]:
     return [(result.name, result.error_code, result.error_message) for result in decision.reply.results]
 
 

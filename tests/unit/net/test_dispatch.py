@@ -10,7 +10,7 @@ import pytest
 from kit.wire.connections import Client, frame
 from ottla.broker.apis import SERVED
 from ottla.net import dispatch
-from ottla.net.dispatch import LONG_REQUEST, Context, Dispatcher, Limits
+from ottla.net.dispatch import LONG_REQUEST, Context, Dispatcher, RequestLimits
 from ottla.runtime.world import RealClock
 from ottla.wire.codec import PART_BYTES, decode, encode
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -88,7 +88,7 @@ async def client(host: Host) -> AsyncIterator[Client]:
 
 
 def a_client(host: Host, room: int) -> Client:
-    return Client(Dispatcher(host, SERVED, lambda api: host.handle, Limits(1 << 24, room, 1.0)))
+    return Client(Dispatcher(host, SERVED, lambda api: host.handle, RequestLimits(1 << 24, room, 1.0)))
 
 
 def question(count: int) -> bytes:
@@ -247,7 +247,7 @@ async def test_however_many_long_works_there_are_one_step_is_taken_between_other
 
 
 async def test_of_all_long_requests_one_portion_is_worked_on_between_other_requests() -> None:
-    dispatcher = Dispatcher(Host(), SERVED, lambda api: lambda *_: None, Limits(100, 500, 1.0))
+    dispatcher = Dispatcher(Host(), SERVED, lambda api: lambda *_: None, RequestLimits(100, 500, 1.0))
     portions: list[int] = []
     turn = 0
 

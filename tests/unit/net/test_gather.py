@@ -192,7 +192,7 @@ def test_a_large_answer_in_memory_leaves_in_several_turns() -> None:
     taker = ReadyAlways()
     queue = deque([b"head", bytearray(10 * gather.WINDOW + 1)])
     turns = 1
-    while gather.transmit(taker, queue, PageCache()) is gather.Progress.TURN_OVER:  # type: ignore[arg-type]
+    while gather.transmit(taker, queue, PageCache()) is gather.SendProgress.TURN_OVER:  # type: ignore[arg-type]
         turns += 1
     assert turns >= 5
     assert max(taker.sizes) <= gather.WINDOW

@@ -19,7 +19,7 @@ from ottla.metadata.facts import METADATA_VERSION
 from ottla.metadata.image import NO_LEADER, ClusterImage, ResourceType
 from ottla.metadata.snapshot import facts_of
 from ottla.node.formatting import Wishes, metadata_log_directory
-from ottla.node.migration import Plan, move, require_voter, survey
+from ottla.node.migration import MigrationPlan, move, require_voter, survey
 from ottla.node.options import Options, StartFailure, resolve
 from ottla.quorum.snapshots import Snapshots
 from ottla.records.control import Voters
@@ -107,9 +107,9 @@ async def test_who_was_in_sync_leads_when_it_comes_back_though_only_the_tree_kno
     for number in (1, 2):
         request = registration(number)
         request.cluster_id = CLUSTER
-        image = applied(brokers.register(request, place(image), number, brokers.Holder.GONE).facts, image)
+        image = applied(brokers.register(request, place(image), number, brokers.RegisteredProcess.GONE).facts, image)
         beat = BrokerHeartbeatRequest(number, number, 1000, want_fence=False)
-        image = applied(brokers.heartbeat(beat, place(image), brokers.Standing(None, 1 << 60)).facts, image)
+        image = applied(brokers.heartbeat(beat, place(image), brokers.HeartbeatState(None, 1 << 60)).facts, image)
     assert [each.leader for each in image.topics["orders"].partitions] == [1, 2]
     assert [each.leader for each in image.topics["bills"].partitions] == [1]
     assert not any(each.recovering for topic in image.topics.values() for each in topic.partitions)
@@ -229,7 +229,7 @@ async def test_the_log_goes_on_behind_every_epoch_that_a_broker_has() -> None:
     for path in [f"/brokers/ids/{name}" for name in tree.children("/brokers/ids")]:
         tree.end_session(tree.nodes[path].owner)
     tree.create("/cluster/id", json.dumps({"version": "1", "id": CLUSTER}).encode(), makepath=True)
-    plan: Plan = await survey(MemorySession(tree))
+    plan: MigrationPlan = await survey(MemorySession(tree))
     assert plan.image.topics["orders"].topic_id == image.topics["orders"].topic_id
     assert list(plan.image.brokers) == list(image.brokers)
     for broker in plan.image.brokers.values():

@@ -14,7 +14,7 @@ from kit.disks.faulty_disk import FaultyDisk
 from kit.worlds.quorum_nodes import QUICK, Quorum, topic
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import File
-from ottla.log.batches import Batch, read_batches
+from ottla.log.batches import StoredBatch, read_batches
 from ottla.log.files import StorageFailure
 from ottla.quorum import snapshots
 from ottla.quorum.node import QuorumNode
@@ -196,7 +196,7 @@ async def test_a_snapshot_of_another_node_is_read_in_a_thread(tmp_path: Path, mo
     quorum, _, names = await two_that_have_trimmed(tmp_path)
     read_in: list[int] = []
 
-    def watched(file: File) -> Iterator[Batch]:
+    def watched(file: File) -> Iterator[StoredBatch]:
         read_in.append(threading.get_ident())
         return read_batches(file)
 

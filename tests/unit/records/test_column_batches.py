@@ -12,7 +12,7 @@ from kit.wire.column_twins import TWINS, serving
 from ottla.client.partitioner import partition_for_key
 from ottla.records.batch import read_records
 from ottla.records.builder import build_batch
-from ottla.records.column_batches import BadColumns, Encoded, Format, Placement, Producer, encode_batches
+from ottla.records.column_batches import BadColumns, Encoded, Format, Placement, ProducerHeader, encode_batches
 from ottla.records.columns import HEADERS_TYPE, ColumnReader
 from ottla.records.compression import Compression
 from ottla.records.header import HEADER_SIZE, MAX_SEQUENCE, checksum, read_header, set_producer
@@ -199,7 +199,7 @@ def test_timestamps_too_far_apart_go_to_different_batches() -> None:
 
 def test_a_producer_numbers_its_batches_and_a_new_one_can_take_them_over() -> None:
     table = pa.table({"partition": pa.array([0, 1] * 20), "value": [b"x" * 40] * 40})
-    producer = Producer(77, 3, True, {1: MAX_SEQUENCE - 5})
+    producer = ProducerHeader(77, 3, True, {1: MAX_SEQUENCE - 5})
     found = encode(table, Placement(2), Format(400), producer=producer)
     expected = {0: 0, 1: MAX_SEQUENCE - 5}
     for each in found:

@@ -7,13 +7,13 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.replicas import fetch_sessions
-from ottla.replicas.fetch_sessions import EVICTION_SECONDS, FetchSessions, Plan, Session
+from ottla.replicas.fetch_sessions import EVICTION_SECONDS, FetchPlan, FetchSession, FetchSessions
 from ottla.wire.fetch import FetchRequest, FetchResult, WantedPartition
 
 
-def in_the_end(steps: Generator[None, None, Plan]) -> Plan:
+def in_the_end(steps: Generator[None, None, FetchPlan]) -> FetchPlan:
     """The value of what is done in steps."""
-    found: list[Plan] = []
+    found: list[FetchPlan] = []
 
     def whole() -> Iterator[None]:
         found.append((yield from steps))
@@ -40,7 +40,7 @@ class Story:
         forget: tuple[int, ...] = (),
         replica: int = -1,
         by_id: bool = False,
-    ) -> tuple[ErrorCode, list[int], Session | None]:
+    ) -> tuple[ErrorCode, list[int], FetchSession | None]:
         request = FetchRequest(
             replica,
             -1,

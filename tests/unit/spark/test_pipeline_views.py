@@ -11,7 +11,7 @@ import pytest
 
 from ottla.cli.output import plain
 from ottla.cli.pipeline_views import GONE, SILENT, bar_text, condition, durations_text, list_table, query_lines
-from ottla.spark.pipelines.places import Place
+from ottla.spark.pipelines.places import PipelineDirectory
 from ottla.spark.pipelines.progress import document
 
 
@@ -71,7 +71,7 @@ def test_a_place_knows_a_process_only_as_long_as_it_is_that_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    place = Place("orders")
+    place = PipelineDirectory("orders")
     assert place.process() is None
     place.claim(os.getpid(), "running")
     found = place.process()

@@ -7,8 +7,8 @@ import pytest
 from kit.machines.transactions import NAME, NEWER, OLDER, Coordinator, partitions
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.transactions.decision import Producer
-from ottla.transactions.state import State
+from ottla.transactions.decision import ProducerIdentity
+from ottla.transactions.state import TransactionState
 
 IN = TopicPartition("topic", 0)
 OUT = TopicPartition("topic", 9)
@@ -27,7 +27,7 @@ WHO = (1000, 0)
 def test_the_first_partition_begins_the_transaction(coordinator: Coordinator) -> None:
     coordinator.advance(5)
     assert coordinator.add(WHO, 0, 1) == ErrorCode.NONE
-    assert coordinator.held().state is State.ONGOING
+    assert coordinator.held().state is TransactionState.ONGOING
     assert coordinator.held().partitions == partitions(0, 1)
     assert coordinator.held().start_ms == coordinator.now.wall_ms
 
@@ -58,26 +58,26 @@ def test_partitions_that_are_there_are_not_stored_again(coordinator: Coordinator
 )
 def test_only_the_current_producer_adds(coordinator: Coordinator, who: tuple[int, int], error: ErrorCode) -> None:
     assert coordinator.add(who, 0) == error
-    assert coordinator.machine.verify(Producer(NAME, *who), IN) == error
+    assert coordinator.machine.verify(ProducerIdentity(NAME, *who), IN) == error
 
 
 def test_an_unknown_id_has_no_transaction(coordinator: Coordinator) -> None:
     assert coordinator.add(WHO, 0, name="unknown") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert coordinator.machine.verify(Producer("unknown", *WHO), IN) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert coordinator.machine.verify(ProducerIdentity("unknown", *WHO), IN) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 def test_nothing_comes_to_a_transaction_whose_end_is_decided(coordinator: Coordinator) -> None:
     coordinator.add(WHO, 0, version=OLDER)
     coordinator.end(WHO, True, OLDER)
     assert coordinator.add(WHO, 1, version=OLDER) == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert coordinator.machine.verify(Producer(NAME, *WHO), IN) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.machine.verify(ProducerIdentity(NAME, *WHO), IN) == ErrorCode.CONCURRENT_TRANSACTIONS
     coordinator.complete()
     assert coordinator.add(WHO, 1, version=OLDER) == ErrorCode.NONE
     assert coordinator.held().partitions == partitions(1)
 
 
 def test_a_partition_is_verified_only_while_it_is_in_an_open_transaction(coordinator: Coordinator) -> None:
-    who = Producer(NAME, *WHO)
+    who = ProducerIdentity(NAME, *WHO)
     assert coordinator.machine.verify(who, IN) == ErrorCode.TRANSACTION_ABORTABLE
     coordinator.add(WHO, 0, version=OLDER)
     assert coordinator.machine.verify(who, IN) == ErrorCode.NONE

@@ -6,8 +6,8 @@ import pytest
 
 from kit.machines.transactions import NAME, NEWER, OLDER, Coordinator
 from ottla.base.errors import ErrorCode
-from ottla.transactions.decision import Limits
-from ottla.transactions.state import LAST_EPOCH, State, TransactionFact
+from ottla.transactions.decision import TransactionLimits
+from ottla.transactions.state import LAST_EPOCH, TransactionFact, TransactionState
 
 
 def begun(coordinator: Coordinator) -> tuple[int, int]:
@@ -26,7 +26,7 @@ def at_epoch(coordinator: Coordinator, epoch: int) -> tuple[int, int]:
 def test_a_new_id_gets_a_producer_id_and_the_first_epoch() -> None:
     coordinator = Coordinator()
     assert begun(coordinator) == (1000, 0)
-    assert coordinator.held().state is State.EMPTY
+    assert coordinator.held().state is TransactionState.EMPTY
     assert coordinator.held().timeout_ms == 60_000
 
 
@@ -37,7 +37,7 @@ def test_every_further_producer_gets_a_higher_epoch() -> None:
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 5_001])
 def test_a_time_out_must_be_positive_and_within_the_setting(timeout_ms: int) -> None:
-    coordinator = Coordinator(Limits(max_timeout_ms=5_000))
+    coordinator = Coordinator(TransactionLimits(max_timeout_ms=5_000))
     assert coordinator.init(timeout_ms=timeout_ms).error == ErrorCode.INVALID_TRANSACTION_TIMEOUT
     assert coordinator.log == []
     assert coordinator.init(timeout_ms=5_000).error == ErrorCode.NONE
@@ -49,7 +49,7 @@ def test_who_begins_while_a_transaction_is_open_aborts_it_and_must_ask_again(ser
     first = begun(coordinator)
     coordinator.add(first, 0)
     assert coordinator.init().error == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert coordinator.held().state is State.PREPARE_ABORT
+    assert coordinator.held().state is TransactionState.PREPARE_ABORT
     assert coordinator.held().epoch == first[1] + 1
     assert coordinator.init().error == ErrorCode.CONCURRENT_TRANSACTIONS
     coordinator.complete()

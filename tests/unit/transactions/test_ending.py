@@ -6,12 +6,12 @@ import pytest
 
 from kit.machines.transactions import NAME, NEWER, OLDER, Coordinator, partitions
 from ottla.base.errors import ErrorCode
-from ottla.transactions.state import LAST_EPOCH, NO_EPOCH, State, TransactionFact
+from ottla.transactions.state import LAST_EPOCH, NO_EPOCH, TransactionFact, TransactionState
 
 WHO = (1000, 0)
 NEXT = (1000, 1)
-AFTER = {True: State.COMPLETE_COMMIT, False: State.COMPLETE_ABORT}
-BEFORE = {True: State.PREPARE_COMMIT, False: State.PREPARE_ABORT}
+AFTER = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLETE_ABORT}
+BEFORE = {True: TransactionState.PREPARE_COMMIT, False: TransactionState.PREPARE_ABORT}
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_only_the_current_producer_ends(coordinator: Coordinator, version: int) 
     assert coordinator.end((1000, 1), True, version).error == ErrorCode.PRODUCER_FENCED
     assert coordinator.end((1000, -1), True, version).error == ErrorCode.PRODUCER_FENCED
     assert coordinator.end(WHO, True, version, name="unknown").error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert coordinator.held().state is State.ONGOING
+    assert coordinator.held().state is TransactionState.ONGOING
 
 
 @pytest.mark.parametrize("commit", [True, False])

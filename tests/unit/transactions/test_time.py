@@ -6,12 +6,12 @@ import pytest
 
 from kit.machines.transactions import NAME, NEWER, OLDER, Coordinator
 from ottla.base.errors import ErrorCode
-from ottla.transactions.decision import Limits
+from ottla.transactions.decision import TransactionLimits
 from ottla.transactions.machine import ABORTED_AT_ONCE
-from ottla.transactions.state import State
+from ottla.transactions.state import TransactionState
 
 WHO = (1000, 0)
-LIMITS = Limits(expiration_ms=50_000, abort_check_ms=10_000, expiration_check_ms=20_000)
+LIMITS = TransactionLimits(expiration_ms=50_000, abort_check_ms=10_000, expiration_check_ms=20_000)
 
 
 @pytest.mark.parametrize("server_version", [OLDER, NEWER])
@@ -20,9 +20,9 @@ def test_a_transaction_past_its_time_out_is_aborted_and_its_producer_fenced(serv
     coordinator.init(timeout_ms=15_000)
     coordinator.add(WHO, 0, version=server_version)
     coordinator.advance(15_000)
-    assert coordinator.held().state is State.ONGOING
+    assert coordinator.held().state is TransactionState.ONGOING
     coordinator.advance(10_000)
-    assert coordinator.held().state is State.PREPARE_ABORT
+    assert coordinator.held().state is TransactionState.PREPARE_ABORT
     assert coordinator.held().epoch == 1
     coordinator.complete()
     assert coordinator.add(WHO, 0) == ErrorCode.PRODUCER_FENCED
@@ -38,7 +38,7 @@ def test_a_transaction_of_a_two_phase_commit_has_no_time_out(server_version: int
     coordinator.advance(2**31)
     coordinator.reload()
     coordinator.advance(2**31)
-    assert coordinator.held().state is State.ONGOING
+    assert coordinator.held().state is TransactionState.ONGOING
     assert coordinator.end(WHO, True, server_version).error == ErrorCode.NONE
     coordinator.complete()
     coordinator.init(timeout_ms=15_000)  # whoever comes next may have one again
@@ -50,14 +50,14 @@ def test_who_takes_over_from_a_two_phase_commit_aborts_what_is_open() -> None:
     coordinator.init(two_phases=True)
     coordinator.add(WHO, 0)
     assert coordinator.init(two_phases=True).error == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert coordinator.held().state is State.PREPARE_ABORT
+    assert coordinator.held().state is TransactionState.PREPARE_ABORT
 
 
 def test_an_id_without_an_open_transaction_does_not_time_out() -> None:
     coordinator = Coordinator(LIMITS)
     coordinator.init(timeout_ms=1_000)
     coordinator.advance(30_000)
-    assert coordinator.held().state is State.EMPTY
+    assert coordinator.held().state is TransactionState.EMPTY
     assert coordinator.held().epoch == 0
 
 
@@ -68,7 +68,7 @@ def test_time_counts_from_the_first_partition_not_from_the_last() -> None:
     coordinator.advance(9_000)
     coordinator.add(WHO, 1)
     coordinator.advance(11_500)
-    assert coordinator.held().state is State.PREPARE_ABORT
+    assert coordinator.held().state is TransactionState.PREPARE_ABORT
 
 
 def test_a_time_out_outlives_the_coordinator() -> None:
@@ -78,7 +78,7 @@ def test_a_time_out_outlives_the_coordinator() -> None:
     coordinator.advance(14_000)
     coordinator.reload()
     coordinator.advance(10_500)
-    assert coordinator.held().state is State.PREPARE_ABORT
+    assert coordinator.held().state is TransactionState.PREPARE_ABORT
 
 
 def test_an_id_that_nobody_uses_is_forgotten() -> None:
@@ -123,7 +123,7 @@ def test_many_transactions_that_time_out_together_are_aborted_a_few_at_a_time() 
         sizes.append(len(decision.facts))
         coordinator.carry_out(decision)
     assert sizes == [ABORTED_AT_ONCE, ABORTED_AT_ONCE, 1]
-    assert {coordinator.held(name).state for name in names} == {State.PREPARE_ABORT}
+    assert {coordinator.held(name).state for name in names} == {TransactionState.PREPARE_ABORT}
 
 
 def test_an_abort_that_could_not_be_stored_is_decided_on_again_at_the_next_look() -> None:
@@ -137,4 +137,4 @@ def test_an_abort_that_could_not_be_stored_is_decided_on_again_at_the_next_look(
     assert coordinator.machine.expire(coordinator.now) is None
     assert coordinator.machine.next_deadline() == 2 * LIMITS.abort_check_ms
     coordinator.advance(LIMITS.abort_check_ms)
-    assert coordinator.held().state is State.PREPARE_ABORT
+    assert coordinator.held().state is TransactionState.PREPARE_ABORT

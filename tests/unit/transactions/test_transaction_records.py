@@ -7,14 +7,14 @@ import struct
 import pytest
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.transactions.records import BadRecord, is_known, read, written
-from ottla.transactions.state import STATES, State, Transaction, TransactionFact
+from ottla.transactions.records import BadTransactionRecord, is_known, read, written
+from ottla.transactions.state import STATES, Transaction, TransactionFact, TransactionState
 
 OPEN = Transaction(
     5,
     3,
     60_000,
-    State.ONGOING,
+    TransactionState.ONGOING,
     frozenset({TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)}),
     start_ms=111,
     update_ms=222,
@@ -24,8 +24,8 @@ OPEN = Transaction(
 )
 
 
-@pytest.mark.parametrize("state", list(State))
-def test_what_is_written_reads_back(state: State) -> None:
+@pytest.mark.parametrize("state", list(TransactionState))
+def test_what_is_written_reads_back(state: TransactionState) -> None:
     fact = TransactionFact("id", OPEN._replace(state=state, partitions=frozenset()))
     assert read(*written(fact)) == fact
 
@@ -48,7 +48,7 @@ def test_the_oldest_value_is_read() -> None:
 
 @pytest.mark.parametrize("value", [b"", b"\x00", b"\x00\x02", b"\x00\x01\x00", b"\x00\x00" + b"\xff" * 40])
 def test_what_is_no_value_is_said_to_be_bad(value: bytes) -> None:
-    with pytest.raises(BadRecord):
+    with pytest.raises(BadTransactionRecord):
         read(b"\x00\x00\x00\x02id", value)
 
 

@@ -12,10 +12,10 @@ import pytest
 from kit.machines.transactions import NAME, NEWER, OLDER, Coordinator, partitions
 from kit.machines.transcripts import Printer, Stage, check_transcript, transcript_name, transcripts_beside
 from ottla.base.errors import ErrorCode
-from ottla.transactions.decision import Decision, Limits, Outcome, Producer
+from ottla.transactions.decision import Outcome, ProducerIdentity, TransactionDecision, TransactionLimits
 from ottla.transactions.state import NO_EPOCH, NO_TIMEOUT_MS, Transaction, TransactionFact
 
-LIMITS = Limits(expiration_ms=100_000, abort_check_ms=10_000, expiration_check_ms=20_000)
+LIMITS = TransactionLimits(expiration_ms=100_000, abort_check_ms=10_000, expiration_check_ms=20_000)
 
 
 def state_word(held: Transaction) -> str:
@@ -52,7 +52,7 @@ class Recorded(Coordinator):
         super().__init__(LIMITS)
         self.stored: list[str] = []
 
-    def carry_out(self, decision: Decision) -> Outcome:
+    def carry_out(self, decision: TransactionDecision) -> Outcome:
         self.stored += map(shown, decision.facts)
         return super().carry_out(decision)
 
@@ -87,7 +87,7 @@ class TransactionStage(Stage):
     def epoch(self, who: str, epoch: str) -> None:
         """So many transactions later: the id and its producer are at this epoch."""
         held = self._coordinator.held()._replace(epoch=int(epoch), last_epoch=NO_EPOCH)
-        self._coordinator.carry_out(Decision(None, [TransactionFact(NAME, held)]))
+        self._coordinator.carry_out(TransactionDecision(None, [TransactionFact(NAME, held)]))
         self._known[who] = held.producer_id, held.epoch
         self._stored()
 
@@ -122,7 +122,7 @@ class TransactionStage(Stage):
     def verify(self, who: str, index: str) -> None:
         """A partition's leader asks whether a write belongs to the transaction."""
         (partition,) = partitions(int(index))
-        error = self._coordinator.machine.verify(Producer(NAME, *self._known[who]), partition)
+        error = self._coordinator.machine.verify(ProducerIdentity(NAME, *self._known[who]), partition)
         self._done("the leader", Outcome(error))
 
     def commit(self, who: str) -> None:

@@ -15,8 +15,8 @@ from ottla.base.settings.changes import (
     check_topic_overrides,
 )
 from ottla.base.settings.describe import (
+    ConfigSource,
     Described,
-    Source,
     Synonym,
     describe_broker,
     describe_broker_defaults,
@@ -27,7 +27,7 @@ from ottla.base.settings.describe import (
 )
 from ottla.base.settings.file import check_static, merge, parse_properties
 from ottla.base.settings.group import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
-from ottla.base.settings.kinds import InvalidSetting, Kind, Scope, Setting, Value, parse, text_of
+from ottla.base.settings.kinds import InvalidSetting, Scope, Setting, Value, ValueKind, parse, text_of
 from ottla.base.settings.topic import TOPIC_SETTINGS
 from ottla.base.settings.values import BrokerValues
 
@@ -37,15 +37,15 @@ __all__ = [
     "GROUP_SETTINGS",
     "TOPIC_SETTINGS",
     "BrokerValues",
+    "ConfigSource",
     "Described",
     "InvalidSetting",
-    "Kind",
     "Operation",
     "Scope",
     "Setting",
-    "Source",
     "Synonym",
     "Value",
+    "ValueKind",
     "alter",
     "check_alterations",
     "check_broker_dynamic",

@@ -1,15 +1,15 @@
 """Broker settings of the cluster: quorum, metadata log, replication, transactions."""
 
 from ottla.base.settings.bounds import ListOf, Range, Servers, Voters
-from ottla.base.settings.kinds import Kind, Scope, Setting
+from ottla.base.settings.kinds import Scope, Setting, ValueKind
 from ottla.base.settings.reasons import AT_ONCE, BY_THE_SYSTEM, NO_TIMES, ONE_DEADLINE
 
-BOOLEAN = Kind.BOOLEAN
-STRING = Kind.STRING
-INT = Kind.INT
-SHORT = Kind.SHORT
-LONG = Kind.LONG
-LIST = Kind.LIST
+BOOLEAN = ValueKind.BOOLEAN
+STRING = ValueKind.STRING
+INT = ValueKind.INT
+SHORT = ValueKind.SHORT
+LONG = ValueKind.LONG
+LIST = ValueKind.LIST
 CLUSTER = Scope.CLUSTER_WIDE
 
 # One setting a declaration, its facts first, its sentence below.

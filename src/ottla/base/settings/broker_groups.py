@@ -1,14 +1,14 @@
 """Broker settings of groups: classic, consumer, share and streams groups, and their stored offsets."""
 
 from ottla.base.settings.bounds import ListOf, OneOf, Range
-from ottla.base.settings.kinds import Kind, Scope, Setting
+from ottla.base.settings.kinds import Scope, Setting, ValueKind
 from ottla.base.settings.reasons import BUFFERS, LOOP, PATTERNS, SHARE, STREAMS
 
-STRING = Kind.STRING
-INT = Kind.INT
-SHORT = Kind.SHORT
-LONG = Kind.LONG
-LIST = Kind.LIST
+STRING = ValueKind.STRING
+INT = ValueKind.INT
+SHORT = ValueKind.SHORT
+LONG = ValueKind.LONG
+LIST = ValueKind.LIST
 CLUSTER = Scope.CLUSTER_WIDE
 
 # One setting a declaration, its facts first, its sentence below.

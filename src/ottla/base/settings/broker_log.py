@@ -1,15 +1,15 @@
 """Broker settings of the log: directories, topic defaults, segments, retention, compaction, flushing."""
 
 from ottla.base.settings.bounds import GzipLevel, ListOf, OneOf, Range
-from ottla.base.settings.kinds import Kind, Scope, Setting
+from ottla.base.settings.kinds import Scope, Setting, ValueKind
 from ottla.base.settings.reasons import MOVES, REPORTED, TIERED
 
-BOOLEAN = Kind.BOOLEAN
-STRING = Kind.STRING
-INT = Kind.INT
-LONG = Kind.LONG
-DOUBLE = Kind.DOUBLE
-LIST = Kind.LIST
+BOOLEAN = ValueKind.BOOLEAN
+STRING = ValueKind.STRING
+INT = ValueKind.INT
+LONG = ValueKind.LONG
+DOUBLE = ValueKind.DOUBLE
+LIST = ValueKind.LIST
 CLUSTER = Scope.CLUSTER_WIDE
 BROKER = Scope.PER_BROKER
 

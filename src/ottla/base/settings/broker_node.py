@@ -1,7 +1,7 @@
 """Broker settings of the node itself: identity, listeners, connections, threads, quotas, metrics, and ottla's own."""
 
 from ottla.base.settings.bounds import CountByAddress, ListOf, OneOf, Range
-from ottla.base.settings.kinds import Kind, Scope, Setting
+from ottla.base.settings.kinds import Scope, Setting, ValueKind
 from ottla.base.settings.reasons import (
     ACL,
     JAVA,
@@ -16,12 +16,12 @@ from ottla.base.settings.reasons import (
     WAITING,
 )
 
-BOOLEAN = Kind.BOOLEAN
-STRING = Kind.STRING
-INT = Kind.INT
-LONG = Kind.LONG
-LIST = Kind.LIST
-CLASS = Kind.CLASS
+BOOLEAN = ValueKind.BOOLEAN
+STRING = ValueKind.STRING
+INT = ValueKind.INT
+LONG = ValueKind.LONG
+LIST = ValueKind.LIST
+CLASS = ValueKind.CLASS
 CLUSTER = Scope.CLUSTER_WIDE
 BROKER = Scope.PER_BROKER
 

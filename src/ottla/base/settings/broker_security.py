@@ -1,18 +1,18 @@
 """Broker settings of security: authorization, tokens, SASL, TLS."""
 
 from ottla.base.settings.bounds import ListOf, OneOf, Range
-from ottla.base.settings.kinds import Kind, Scope, Setting
+from ottla.base.settings.kinds import Scope, Setting, ValueKind
 from ottla.base.settings.reasons import JAVA, JVM, OAUTH, SASL, TLS, TOKENS
 
-BOOLEAN = Kind.BOOLEAN
-STRING = Kind.STRING
-INT = Kind.INT
-SHORT = Kind.SHORT
-LONG = Kind.LONG
-DOUBLE = Kind.DOUBLE
-LIST = Kind.LIST
-CLASS = Kind.CLASS
-PASSWORD = Kind.PASSWORD
+BOOLEAN = ValueKind.BOOLEAN
+STRING = ValueKind.STRING
+INT = ValueKind.INT
+SHORT = ValueKind.SHORT
+LONG = ValueKind.LONG
+DOUBLE = ValueKind.DOUBLE
+LIST = ValueKind.LIST
+CLASS = ValueKind.CLASS
+PASSWORD = ValueKind.PASSWORD
 BROKER = Scope.PER_BROKER
 
 # One setting a declaration, its facts first, its sentence below.

@@ -1,14 +1,14 @@
 """Broker settings of tiered storage: all of them are accepted and none has an effect."""
 
 from ottla.base.settings.bounds import NonEmpty, Range
-from ottla.base.settings.kinds import Kind, Scope, Setting
+from ottla.base.settings.kinds import Scope, Setting, ValueKind
 from ottla.base.settings.reasons import TIERED
 
-BOOLEAN = Kind.BOOLEAN
-STRING = Kind.STRING
-INT = Kind.INT
-LONG = Kind.LONG
-DOUBLE = Kind.DOUBLE
+BOOLEAN = ValueKind.BOOLEAN
+STRING = ValueKind.STRING
+INT = ValueKind.INT
+LONG = ValueKind.LONG
+DOUBLE = ValueKind.DOUBLE
 CLUSTER = Scope.CLUSTER_WIDE
 
 # One setting a declaration, its facts first, its sentence below.

@@ -4,14 +4,14 @@ They are hidden: a cluster with a quorum, as Kafka has since 4.0, does not speak
 """
 
 from ottla.base.settings.bounds import OneOf, Range
-from ottla.base.settings.kinds import Kind, Setting
+from ottla.base.settings.kinds import Setting, ValueKind
 from ottla.base.settings.reasons import JAVA, JVM
 
-BOOLEAN = Kind.BOOLEAN
-STRING = Kind.STRING
-INT = Kind.INT
-LIST = Kind.LIST
-PASSWORD = Kind.PASSWORD
+BOOLEAN = ValueKind.BOOLEAN
+STRING = ValueKind.STRING
+INT = ValueKind.INT
+LIST = ValueKind.LIST
+PASSWORD = ValueKind.PASSWORD
 
 # One setting a declaration, its facts first, its sentence below.
 # fmt: off

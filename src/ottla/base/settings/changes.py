@@ -16,7 +16,7 @@ from ottla.base.settings.broker import (
     listener_base,
 )
 from ottla.base.settings.group import BROKER_NAME_OF_GROUP, CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
-from ottla.base.settings.kinds import InvalidSetting, Kind, Scope, Setting, Value, parse
+from ottla.base.settings.kinds import InvalidSetting, Scope, Setting, Value, ValueKind, parse
 from ottla.base.settings.security import check_unguarded
 from ottla.base.settings.topic import TOPIC_SETTINGS
 from ottla.base.settings.values import BrokerValues
@@ -52,7 +52,7 @@ def alter(
     assert operand is not None, name
     if operation is Operation.SET:
         return operand
-    if setting is None or setting.kind is not Kind.LIST or setting.scope is Scope.CLIENT_METRICS:
+    if setting is None or setting.kind is not ValueKind.LIST or setting.scope is Scope.CLIENT_METRICS:
         raise InvalidSetting(f"Can't {operation.name} to key {name} because its type is not LIST.")
     present = (setting.default if current is None else current) or ""
     items = [item for item in present.split(",") if item]

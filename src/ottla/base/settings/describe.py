@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from ottla.base.settings.broker import BROKER_SETTINGS, find_broker_setting, synonyms
 from ottla.base.settings.group import BROKER_NAME_OF_GROUP, CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
-from ottla.base.settings.kinds import Kind, Scope, Setting, parse, text_of
+from ottla.base.settings.kinds import Scope, Setting, ValueKind, parse, text_of
 from ottla.base.settings.topic import BROKER_NAME_OF_TOPIC, TOPIC_SETTINGS
 from ottla.base.settings.values import BrokerValues
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """Who has set a value, numbered as DescribeConfigs numbers it."""
 
     UNKNOWN = 0
@@ -35,7 +35,7 @@ class Synonym(NamedTuple):
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
 
 
 class Described(NamedTuple):
@@ -43,12 +43,12 @@ class Described(NamedTuple):
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
     is_default: bool
     read_only: bool
     sensitive: bool
     synonyms: tuple[Synonym, ...]
-    kind: Kind
+    kind: ValueKind
     documentation: str
 
 
@@ -87,7 +87,7 @@ def describe_topic(values: BrokerValues, overrides: Mapping[str, str]) -> list[D
             name,
             setting,
             shown,
-            (Synonym(name, shown, Source.DYNAMIC_TOPIC_CONFIG), *_topic_synonyms(values, name)),
+            (Synonym(name, shown, ConfigSource.DYNAMIC_TOPIC_CONFIG), *_topic_synonyms(values, name)),
         )
     return list(described.values())
 
@@ -108,7 +108,7 @@ def describe_group(values: BrokerValues, overrides: Mapping[str, str]) -> list[D
         broker_name = BROKER_NAME_OF_GROUP.get(name)
         if name in overrides:
             shown = text_of(setting, parse(setting, overrides[name]))
-            places = (Synonym(name, shown, Source.GROUP_CONFIG), *_group_synonyms(values, setting))
+            places = (Synonym(name, shown, ConfigSource.GROUP_CONFIG), *_group_synonyms(values, setting))
         else:
             shown = setting.default if broker_name is None else text_of(setting, values.get(broker_name))
             places = _group_synonyms(values, setting)
@@ -121,7 +121,7 @@ def describe_client_metrics(overrides: Mapping[str, str]) -> list[Described]:
     described = []
     for name, setting in CLIENT_METRICS_SETTINGS.items():
         shown = text_of(setting, parse(setting, overrides.get(name, setting.default)))
-        places = (Synonym(name, shown, Source.CLIENT_METRICS_CONFIG),) if name in overrides else ()
+        places = (Synonym(name, shown, ConfigSource.CLIENT_METRICS_CONFIG),) if name in overrides else ()
         described.append(_described(name, setting, shown, places))
     return described
 
@@ -132,22 +132,22 @@ def _described(
     value: str | None,
     places: tuple[Synonym, ...],
     *,
-    source: Source | None = None,
+    source: ConfigSource | None = None,
     read_only: bool = False,
 ) -> Described:
     if source is None:
-        source = places[0].source if places else Source.DEFAULT_CONFIG
+        source = places[0].source if places else ConfigSource.DEFAULT_CONFIG
     # Nobody knows whether a setting without a declaration is a secret, so it is treated as one.
     sensitive = setting is None or setting.sensitive
     return Described(
         name,
         None if sensitive else value,
         source,
-        source == Source.DEFAULT_CONFIG,
+        source == ConfigSource.DEFAULT_CONFIG,
         read_only,
         sensitive,
         tuple(Synonym(place.name, None, place.source) for place in places) if sensitive else places,
-        Kind.UNKNOWN if setting is None else setting.kind,
+        ValueKind.UNKNOWN if setting is None else setting.kind,
         "" if setting is None else setting.documentation,
     )
 
@@ -171,11 +171,11 @@ def _is_read_only(name: str) -> bool:
     return setting is None or setting.scope is Scope.READ_ONLY
 
 
-def _layers(values: BrokerValues) -> tuple[tuple[Mapping[str, str], Source], ...]:
+def _layers(values: BrokerValues) -> tuple[tuple[Mapping[str, str], ConfigSource], ...]:
     return (
-        (values.dynamic, Source.DYNAMIC_BROKER_CONFIG),
-        (values.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
-        (values.static, Source.STATIC_BROKER_CONFIG),
+        (values.dynamic, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (values.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (values.static, ConfigSource.STATIC_BROKER_CONFIG),
     )
 
 
@@ -188,7 +188,7 @@ def _broker_synonyms(values: BrokerValues, name: str) -> tuple[Synonym, ...]:
     for each in names:
         setting = BROKER_SETTINGS.get(each)
         if setting is not None and setting.default is not None:
-            places.append(Synonym(each, setting.default, Source.DEFAULT_CONFIG))
+            places.append(Synonym(each, setting.default, ConfigSource.DEFAULT_CONFIG))
     # Kafka lists nothing stronger than the first place that bears the name asked for.
     first = next((index for index, place in enumerate(places) if place.name == name), len(places))
     return tuple(places[first:])
@@ -196,7 +196,7 @@ def _broker_synonyms(values: BrokerValues, name: str) -> tuple[Synonym, ...]:
 
 def _cluster_synonyms(values: BrokerValues, name: str) -> tuple[Synonym, ...]:
     places = _broker_synonyms(values, name)
-    return tuple(place for place in places if place.source is Source.DYNAMIC_DEFAULT_BROKER_CONFIG)
+    return tuple(place for place in places if place.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
 
 
 def _topic_synonyms(values: BrokerValues, name: str) -> tuple[Synonym, ...]:
@@ -207,7 +207,7 @@ def _topic_synonyms(values: BrokerValues, name: str) -> tuple[Synonym, ...]:
 def _group_synonyms(values: BrokerValues, setting: Setting) -> tuple[Synonym, ...]:
     broker_name = BROKER_NAME_OF_GROUP.get(setting.name)
     if broker_name is None:
-        return (Synonym(setting.name, setting.default, Source.DEFAULT_CONFIG),)
+        return (Synonym(setting.name, setting.default, ConfigSource.DEFAULT_CONFIG),)
     return _broker_synonyms(values, broker_name)
 
 
@@ -224,11 +224,11 @@ def _topic_defaults(values: BrokerValues) -> dict[str, Described]:
 def _created(values: BrokerValues, setting: Setting, overrides: Mapping[str, str]) -> Described:
     name = setting.name
     if name in overrides:
-        return _described(name, setting, overrides[name], (), source=Source.DYNAMIC_TOPIC_CONFIG)
+        return _described(name, setting, overrides[name], (), source=ConfigSource.DYNAMIC_TOPIC_CONFIG)
     broker_name = BROKER_NAME_OF_TOPIC.get(name)
     if broker_name is not None:
         names = synonyms(broker_name)
         for texts, source in _layers(values):
             if any(each in texts for each in names):
                 return _described(name, setting, text_of(setting, values.get(broker_name)), (), source=source)
-    return _described(name, setting, setting.default, (), source=Source.DEFAULT_CONFIG)
+    return _described(name, setting, setting.default, (), source=ConfigSource.DEFAULT_CONFIG)

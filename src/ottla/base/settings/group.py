@@ -4,13 +4,13 @@ Owns: the tables and the synonyms. Never knows: who has set what.
 """
 
 from ottla.base.settings.bounds import ListOf, OffsetReset, OneOf, Range
-from ottla.base.settings.kinds import Kind, Scope, Setting
+from ottla.base.settings.kinds import Scope, Setting, ValueKind
 from ottla.base.settings.reasons import SHARE, STREAMS, TELEMETRY
 
-BOOLEAN = Kind.BOOLEAN
-STRING = Kind.STRING
-INT = Kind.INT
-LIST = Kind.LIST
+BOOLEAN = ValueKind.BOOLEAN
+STRING = ValueKind.STRING
+INT = ValueKind.INT
+LIST = ValueKind.LIST
 GROUP = Scope.GROUP
 CLIENT_METRICS = Scope.CLIENT_METRICS
 

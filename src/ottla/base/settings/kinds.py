@@ -13,7 +13,7 @@ from ottla.base.errors import ErrorCode
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 
 
-class Kind(IntEnum):
+class ValueKind(IntEnum):
     """The kinds of values, numbered as DescribeConfigs numbers them."""
 
     UNKNOWN = 0
@@ -68,7 +68,7 @@ class Setting:
     def __init__(
         self,
         name: str,
-        kind: Kind,
+        kind: ValueKind,
         default: str | None,
         documentation: str,
         scope: Scope = Scope.READ_ONLY,
@@ -89,13 +89,13 @@ class Setting:
 
     @property
     def sensitive(self) -> bool:
-        return self.kind is Kind.PASSWORD
+        return self.kind is ValueKind.PASSWORD
 
     def __repr__(self) -> str:
         return f"Setting({self.name!r}, {self.kind.name})"
 
 
-_INTEGER_BITS = {Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
+_INTEGER_BITS = {ValueKind.SHORT: 16, ValueKind.INT: 32, ValueKind.LONG: 64}
 _JAVA_TRIM = "".join(map(chr, range(33)))
 _JAVA_BLANK = " \t\n\x0b\f\r"
 
@@ -115,25 +115,25 @@ def _convert(setting: Setting, text: str) -> Value:
     trimmed = text.strip(_JAVA_TRIM)
     if kind in _INTEGER_BITS:
         return _integer(setting.name, kind, text, trimmed)
-    if kind is Kind.BOOLEAN:
+    if kind is ValueKind.BOOLEAN:
         lowered = trimmed.lower()
         if lowered not in ("true", "false"):
             raise invalid(setting.name, text, "Expected value to be either true or false")
         return lowered == "true"
-    if kind is Kind.DOUBLE:
+    if kind is ValueKind.DOUBLE:
         return _double(setting.name, text, trimmed)
-    if kind is Kind.LIST:
+    if kind is ValueKind.LIST:
         if not trimmed:
             return ()
         # Kafka drops what is listed twice; dict keeps the order of first mention.
         return tuple(dict.fromkeys(part.strip(_JAVA_BLANK) for part in trimmed.split(",")))
-    if kind is Kind.CLASS and not trimmed.startswith("org.apache.kafka."):
+    if kind is ValueKind.CLASS and not trimmed.startswith("org.apache.kafka."):
         # Kafka's own classes have no effect here; anybody else's would be missed, so it is refused as not there.
         raise invalid(setting.name, text, f"Class {text} could not be found.")
     return trimmed
 
 
-def _integer(name: str, kind: Kind, text: str, trimmed: str) -> int:
+def _integer(name: str, kind: ValueKind, text: str, trimmed: str) -> int:
     digits = trimmed[1:] if trimmed[:1] in ("+", "-") else trimmed
     if digits.isdecimal():
         number = int(trimmed)

@@ -4,15 +4,15 @@ Owns: the table and the synonyms. Never knows: who has set what.
 """
 
 from ottla.base.settings.bounds import GzipLevel, ListOf, OneOf, Range, ThrottledReplicas
-from ottla.base.settings.kinds import Kind, Scope, Setting
+from ottla.base.settings.kinds import Scope, Setting, ValueKind
 from ottla.base.settings.reasons import TIERED
 
-BOOLEAN = Kind.BOOLEAN
-STRING = Kind.STRING
-INT = Kind.INT
-LONG = Kind.LONG
-DOUBLE = Kind.DOUBLE
-LIST = Kind.LIST
+BOOLEAN = ValueKind.BOOLEAN
+STRING = ValueKind.STRING
+INT = ValueKind.INT
+LONG = ValueKind.LONG
+DOUBLE = ValueKind.DOUBLE
+LIST = ValueKind.LIST
 TOPIC = Scope.TOPIC
 
 # One setting a declaration, its facts first, its sentence below.

@@ -8,7 +8,7 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.coordinator.groups.group_coordinator import OFFSETS_TOPIC
 from ottla.coordinator.transactions.shard import answered
 from ottla.net.dispatch import Context
-from ottla.transactions.decision import Outcome, Producer
+from ottla.transactions.decision import Outcome, ProducerIdentity
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def handle(
     shard = broker.transactions.shard(request.transactional_id)
     if isinstance(shard, ErrorCode):
         return AddOffsetsToTxnResponse(error_code=shard)
-    producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
+    producer = ProducerIdentity(request.transactional_id, request.producer_id, request.producer_epoch)
     holding = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))
     added = shard.add(producer, frozenset((holding,)), 0)
     return answered(added, lambda outcome: _told(outcome, context.version))

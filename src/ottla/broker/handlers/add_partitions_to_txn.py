@@ -13,7 +13,7 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.metadata.image import INTERNAL_TOPICS
 from ottla.net.dispatch import Context, in_the_end
 from ottla.net.portions import AT_ONCE, in_portions, size
-from ottla.transactions.decision import Outcome, Producer
+from ottla.transactions.decision import Outcome, ProducerIdentity
 from ottla.transactions.state import EPOCH_PER_TRANSACTION
 from ottla.wire.lists import Lists
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -94,7 +94,7 @@ def _asked(broker: "Broker", asked: AddPartitionsToTxnTransaction, version: int)
     shard = broker.transactions.shard(asked.transactional_id)
     if isinstance(shard, ErrorCode):
         return asked, {}, Outcome(shard)
-    producer = Producer(asked.transactional_id, asked.producer_id, asked.producer_epoch)
+    producer = ProducerIdentity(asked.transactional_id, asked.producer_id, asked.producer_epoch)
     if asked.verify_only:
         errors: dict[TopicPartition, ErrorCode] = {}
         for name in names:

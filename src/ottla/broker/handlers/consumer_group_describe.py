@@ -7,7 +7,7 @@ from ottla.base.errors import ErrorCode
 from ottla.broker.handlers.describe_groups import ALL_OPERATIONS
 from ottla.coordinator.groups.cluster import is_offered
 from ottla.groups.modern import ConsumerGroup
-from ottla.groups.modern import Member as GroupMember
+from ottla.groups.modern import ConsumerMember as GroupMember
 from ottla.metadata.image import ClusterImage
 from ottla.net.dispatch import Context
 from ottla.net.portions import in_portions

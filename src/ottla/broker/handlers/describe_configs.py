@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.base.settings import describe
-from ottla.base.settings.describe import Described, Source
+from ottla.base.settings.describe import ConfigSource, Described
 from ottla.broker import loggers
 from ottla.metadata.decision import Refusal
 from ottla.metadata.image import ResourceType
@@ -147,7 +147,7 @@ class _Answer:
             return _refuse(f"Broker id must be an integer, but it is: {name}")
         if name != own:
             return _refuse(f"Unexpected broker id, expected {own} but received {name}")
-        source = Source.DYNAMIC_BROKER_LOGGER_CONFIG
+        source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
         return [
             DescribeConfigsResourceResult(name=logger, value=level, config_source=source)
             for logger, level in loggers.levels().items()

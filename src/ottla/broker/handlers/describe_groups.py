@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.groups.classic import ClassicGroup, State
+from ottla.groups.classic import ClassicGroup, GroupState
 from ottla.net.dispatch import Context
 from ottla.net.portions import in_portions
 from ottla.wire.lists import Lists
@@ -48,13 +48,13 @@ def _answer(broker: "Broker", group_id: str, version: int) -> DescribedGroup:
     if isinstance(group, ClassicGroup):
         return _described(group)
     if version < NOT_FOUND_FROM:
-        return DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
+        return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
     found = "Group {} not found." if group is None else "Group {} is not a classic group."
-    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, found.format(group_id), group_id, State.DEAD.value)
+    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, found.format(group_id), group_id, GroupState.DEAD.value)
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:
-    stable = group.state is State.STABLE
+    stable = group.state is GroupState.STABLE
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.transactions.shard import answered
 from ottla.net.dispatch import Context
-from ottla.transactions.decision import Outcome, Producer
+from ottla.transactions.decision import Outcome, ProducerIdentity
 from ottla.transactions.state import EPOCH_PER_TRANSACTION
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -30,7 +30,7 @@ def _end(broker: "Broker", request: EndTxnRequest, version: int, fresh: int | No
     shard = broker.transactions.shard(request.transactional_id)
     if isinstance(shard, ErrorCode):
         return EndTxnResponse(error_code=shard)
-    producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
+    producer = ProducerIdentity(request.transactional_id, request.producer_id, request.producer_epoch)
     protocol = EPOCH_PER_TRANSACTION if version >= NEWER_FROM else 0
     decision = shard.machine.decide_end(producer, request.committed, protocol, fresh, shard.now())
     if decision.needs_producer_id:

@@ -21,7 +21,7 @@ from ottla.log.segment import FileRange
 from ottla.net.connection import Connection, Deferred
 from ottla.net.gather import Part
 from ottla.records.compression import Compression
-from ottla.replicas.fetch_sessions import Key, Plan, Session, Tracked
+from ottla.replicas.fetch_sessions import FetchPlan, FetchSession, Key, Tracked
 from ottla.replicas.partitions import Partition
 from ottla.replicas.replica_selection import nearer_replica
 from ottla.replication.throttle import Throttle
@@ -96,7 +96,7 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
 
 
 def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> bool:
-    def planned(request: FetchRequest, plan: Plan, place: Deferred) -> Fetch | None:
+    def planned(request: FetchRequest, plan: FetchPlan, place: Deferred) -> Fetch | None:
         if plan.error != ErrorCode.NONE:
             broker.dispatcher.meter.refused("Fetch", (plan.error,))
             place.complete(_encoded(head, plan.error, 0, []))
@@ -133,7 +133,7 @@ class Fetch:
         "place",
     )
 
-    def __init__(self, broker: "Broker", request: FetchRequest, head: HotHead, plan: Plan, listener: str) -> None:
+    def __init__(self, broker: "Broker", request: FetchRequest, head: HotHead, plan: FetchPlan, listener: str) -> None:
         self._broker = broker
         self._request = request
         self._head = head
@@ -470,7 +470,7 @@ class Fetch:
 
     # --- a follower's session ---
 
-    def _leave_dirty(self, session: Session) -> None:
+    def _leave_dirty(self, session: FetchSession) -> None:
         """Partitions that have not told all are looked into by the next fetch, those that gave records last."""
         left = [
             (result.length if result is not None else 0, topic, wanted.partition)
@@ -490,7 +490,7 @@ class Fetch:
             return False
         return _nothing_new(partition, wanted, tracked, self._request.replica_id)
 
-    def _look_at_dirty(self, session: Session) -> bool:
+    def _look_at_dirty(self, session: FetchSession) -> bool:
         """Look into what was marked dirty while this fetch waited; says whether it is enough for an answer."""
         entries = self._plan.wanted
         places = {(topic, wanted.partition): place for place, (topic, wanted, _) in enumerate(entries)}
@@ -564,7 +564,7 @@ def _diverges(known: tuple[int, int], wanted: WantedPartition) -> bool:
     return epoch < wanted.last_fetched_epoch or end_offset < wanted.offset
 
 
-def _news(session: Session, results: Results, full: bool) -> Results:
+def _news(session: FetchSession, results: Results, full: bool) -> Results:
     told: Results = []
     gave: list[Key] = []
     for topic, result in results:

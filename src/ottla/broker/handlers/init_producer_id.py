@@ -46,7 +46,7 @@ async def _idempotent(broker: "Broker") -> InitProducerIdResponse:
 
 def _transactional(broker: "Broker", request: InitProducerIdRequest, context: Context, fresh: int | None) -> Answer:
     from ottla.coordinator.transactions.shard import answered
-    from ottla.transactions.decision import Producer
+    from ottla.transactions.decision import ProducerIdentity
 
     transactional_id = request.transactional_id
     assert transactional_id is not None
@@ -55,7 +55,7 @@ def _transactional(broker: "Broker", request: InitProducerIdRequest, context: Co
         return _refused(shard)
     expected = None
     if request.producer_id != NO_PRODUCER_ID:
-        expected = Producer(transactional_id, request.producer_id, request.producer_epoch)
+        expected = ProducerIdentity(transactional_id, request.producer_id, request.producer_epoch)
     decision = shard.machine.decide_init(
         transactional_id,
         request.transaction_timeout_ms,

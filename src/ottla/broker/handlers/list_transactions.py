@@ -8,12 +8,9 @@ from ottla.groups.pattern_syntax import BadPattern
 from ottla.groups.patterns import matching
 from ottla.net.dispatch import Context
 from ottla.net.portions import in_turns
-from ottla.transactions.state import STATES, State, Transaction
-from ottla.wire.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-    TransactionState,
-)
+from ottla.transactions.state import STATES, Transaction, TransactionState
+from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ottla.wire.messages.list_transactions import TransactionState as ListedTransaction
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -45,14 +42,14 @@ async def handle(
 
 
 class _Wanted(NamedTuple):
-    states: set[State] | None
+    states: set[TransactionState] | None
     producer_ids: set[int]
     duration_ms: int
 
 
 async def _wanted(broker: "Broker", request: ListTransactionsRequest) -> tuple[_Wanted, list[str]]:
     """What is asked for, and the states that there are not."""
-    states: set[State] = set()
+    states: set[TransactionState] = set()
     unknown: list[str] = []
     async for names in in_turns(broker, request.state_filters):
         states.update(STATES[name] for name in names if name in STATES)
@@ -65,8 +62,8 @@ async def _wanted(broker: "Broker", request: ListTransactionsRequest) -> tuple[_
 
 def _chosen(
     wanted: _Wanted, known: dict[str, Transaction], names: Collection[str], now_ms: int
-) -> "Generator[None, None, list[TransactionState]]":
-    found: list[TransactionState] = []
+) -> "Generator[None, None, list[ListedTransaction]]":
+    found: list[ListedTransaction] = []
     for name, held in known.items():
         if (
             name in names
@@ -74,6 +71,6 @@ def _chosen(
             and (not wanted.producer_ids or held.producer_id in wanted.producer_ids)
             and (wanted.duration_ms < 0 or now_ms - held.start_ms > wanted.duration_ms)
         ):
-            found.append(TransactionState(name, held.producer_id, held.state.title))
+            found.append(ListedTransaction(name, held.producer_id, held.state.title))
         yield
     return found

@@ -37,7 +37,7 @@ from ottla.wire.produce import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.coordinator.transactions.admission import Admission, Postponed, Refused
+    from ottla.coordinator.transactions.admission import Admission, Postponed, RefusedAppend
 
 logger = logging.getLogger("ottla.broker")
 
@@ -245,35 +245,27 @@ def append(
         results: list[PartitionResult] = []
         for index, records in parts:
             partition = find(topic, index)
-            if isinstance(partition, ErrorCode):
-                results.append(_absent(broker, topic, index, partition))
-                continue
-            if partition.internal and frame[_CLIENT_ID:_AFTER_ADMIN] != _ADMIN:
-                results.append(PartitionResult(index, ErrorCode.INVALID_TOPIC_EXCEPTION, -1, -1, -1))
-                continue
-            if records is None or not len(records):
-                results.append(_empty(index))
-                continue
-            odd = _PRECHECK[records[_FLAGS]] if len(records) > _FLAGS else ErrorCode.NONE
-            if odd and records[MAGIC_POSITION] == MAGIC:
-                refusal = _refusal(odd, admission, partition, version)
-                if refusal is not None:
-                    results.append(PartitionResult(index, refusal[0], -1, -1, -1, refusal[1]))
+            log = None if isinstance(partition, ErrorCode) else partition.log
+            if (
+                log is None
+                or records is None
+                or isinstance(partition, ErrorCode)
+                or partition.internal
+                or len(records) <= _FLAGS
+                or _PRECHECK[records[_FLAGS]]
+                or (acks_all and not partition.enough_in_sync)
+            ):
+                problem = _problem(broker, (topic, index), partition, records, version, frame, admission, acks_all)
+                if problem is not None:
+                    results.append(problem)
                     continue
-            log = partition.log
-            if log is None:
-                results.append(_offline(index))
-                continue
-            if acks_all and not partition.enough_in_sync:
-                results.append(PartitionResult(index, ErrorCode.NOT_ENOUGH_REPLICAS, -1, -1, -1))
-                continue
+                assert isinstance(partition, Partition)
+                assert log is not None
+                assert records is not None
             before = log.end_offset
+            checked = None if verdicts is None else verdicts[id(records)]
             try:
-                if verdicts is None:
-                    outcome = log.append_as_leader(records, partition.leader_epoch, now_ms)
-                else:
-                    verdict = verdicts[id(records)]
-                    outcome = log.append_as_leader(records, partition.leader_epoch, now_ms, checked=verdict)
+                outcome = log.append_as_leader(records, partition.leader_epoch, now_ms, checked=checked)
             except StorageFailure as failure:
                 broker.storage_failed(failure)
                 results.append(PartitionResult(index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(failure)))
@@ -362,6 +354,36 @@ def _count_refusals(broker: "Broker", failed: list[PartitionResult]) -> None:
     broker.dispatcher.meter.refused("Produce", [result.error for result in failed])
 
 
+def _problem(
+    broker: "Broker",
+    place: tuple[str | bytes, int],
+    partition: Partition | ErrorCode,
+    records: memoryview | None,
+    version: int,
+    frame: memoryview,
+    admission: "Admission | None",
+    acks_all: bool,
+) -> PartitionResult | None:
+    """Why records are not even shown to the log, if they are not."""
+    topic, index = place
+    if isinstance(partition, ErrorCode):
+        return _absent(broker, topic, index, partition)
+    if partition.internal and frame[_CLIENT_ID:_AFTER_ADMIN] != _ADMIN:
+        return PartitionResult(index, ErrorCode.INVALID_TOPIC_EXCEPTION, -1, -1, -1)
+    if records is None or not len(records):
+        return _empty(index)
+    odd = _PRECHECK[records[_FLAGS]] if len(records) > _FLAGS else ErrorCode.NONE
+    if odd and records[MAGIC_POSITION] == MAGIC:
+        refusal = _refusal(odd, admission, partition, version)
+        if refusal is not None:
+            return PartitionResult(index, refusal[0], -1, -1, -1, refusal[1])
+    if partition.log is None:
+        return _offline(index)
+    if acks_all and not partition.enough_in_sync:
+        return PartitionResult(index, ErrorCode.NOT_ENOUGH_REPLICAS, -1, -1, -1)
+    return None
+
+
 def _wake_readers(grown: list[Partition]) -> None:
     """After all appends, so that a reader that waits for several of these partitions gets all in one answer."""
     for partition in grown:
@@ -376,7 +398,7 @@ def _admitted(broker: "Broker", request: ProduceRequest, version: int) -> "Admis
 
 def _refusal(
     odd: ErrorCode, admission: "Admission | None", partition: Partition, version: int
-) -> "Refused | tuple[ErrorCode, None] | None":
+) -> "RefusedAppend | tuple[ErrorCode, None] | None":
     """Whether a batch that is compressed by zstd, or part of a transaction, is refused for that."""
     if odd == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
         return (odd, None) if version < FIRST_ZSTD else None

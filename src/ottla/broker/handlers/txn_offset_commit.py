@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
 from ottla.coordinator.groups.group_coordinator import OFFSETS_TOPIC
-from ottla.coordinator.shard import Writer
+from ottla.coordinator.shard import BatchWriter
 from ottla.coordinator.transactions.admission import VERIFICATION, is_open
 from ottla.coordinator.transactions.joining import Joining, join
-from ottla.groups.decision import Decision
+from ottla.groups.decision import GroupDecision
 from ottla.groups.offsets import commit_refused, committed_facts
 from ottla.groups.pending_offsets import pending_commit
 from ottla.net.dispatch import Context
 from ottla.net.portions import in_portions
-from ottla.transactions.decision import Producer
+from ottla.transactions.decision import ProducerIdentity
 from ottla.wire.lists import Lists
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
 from ottla.wire.messages.txn_offset_commit import (
@@ -102,7 +102,7 @@ def _join(
     if is_open(shard.partition, request.producer_id, request.producer_epoch):
         return ErrorCode.NONE
     name = TopicPartition(OFFSETS_TOPIC, shard.partition.index)
-    producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
+    producer = ProducerIdentity(request.transactional_id, request.producer_id, request.producer_epoch)
     errors = join(broker.transactions, Joining(producer, frozenset((name,)), adds))
     if isinstance(errors, dict):
         return _told(errors.get(name, ErrorCode.NONE), version)
@@ -146,8 +146,8 @@ def _commit(shard: "GroupShard", request: TxnOffsetCommitRequest) -> "Message | 
     if error != ErrorCode.NONE:
         return commit_refused(commit, error)
     facts, reply = committed_facts(commit, shard.now().wall_ms, machine.limits.metadata_bytes)
-    writer = Writer(request.producer_id, request.producer_epoch)
-    return shard.carry_out(Decision(reply, facts), lambda error: commit_refused(commit, error), writer)
+    writer = BatchWriter(request.producer_id, request.producer_epoch)
+    return shard.carry_out(GroupDecision(reply, facts), lambda error: commit_refused(commit, error), writer)
 
 
 def _errors(answer: Message | None) -> Errors:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.records.columns import ColumnReader
 
 
-class Fetched(NamedTuple):
+class FetchedRecords(NamedTuple):
     """What one answer brought of one partition."""
 
     data: ByteView
@@ -45,7 +45,7 @@ class Chunk:
 
     __slots__ = ("_checked", "_fetched", "_header", "_sifted", "failure", "held", "index", "records", "size", "turn")
 
-    def __init__(self, held: Held, fetched: Fetched, checked: bool) -> None:
+    def __init__(self, held: Held, fetched: FetchedRecords, checked: bool) -> None:
         self.held = held
         self.turn = held.turn
         self.size = len(fetched.data)

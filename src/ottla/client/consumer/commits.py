@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.consumer.group_offsets import GroupOffsets
-from ottla.client.consumer.seam import Committed, Holder
+from ottla.client.consumer.seam import Committed, ConsumerSeam
 from ottla.client.errors import ClientError
 from ottla.client.groups.vocabulary import OffsetAndMetadata
 
@@ -22,7 +22,7 @@ RETRY_PAUSE = 0.1
 class Commits:
     """`every` is the time between automatic commits, None when there are none; `seconds` is the time each may take."""
 
-    def __init__(self, offsets: GroupOffsets, holder: Holder, every: float | None, seconds: float) -> None:
+    def __init__(self, offsets: GroupOffsets, holder: ConsumerSeam, every: float | None, seconds: float) -> None:
         self._offsets = offsets
         self._holder = holder
         self._every = every

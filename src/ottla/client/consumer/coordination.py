@@ -21,7 +21,7 @@ from ottla.client.consumer.commits import Commits
 from ottla.client.consumer.coordinator_link import CoordinatorLink, Lane
 from ottla.client.consumer.group_offsets import GroupOffsets
 from ottla.client.consumer.group_settings import GroupSettings
-from ottla.client.consumer.seam import Committed, Holder, RebalanceListener
+from ottla.client.consumer.seam import Committed, ConsumerSeam, RebalanceListener
 from ottla.client.consumer.topic_watch import TopicWatch
 from ottla.client.errors import BrokerError, ClientError, MemberFenced
 from ottla.client.groups.classic import ClassicMember
@@ -60,7 +60,7 @@ Listen = Callable[[Collection[TopicPartition]], Awaitable[None] | None]
 class GroupCoordination:
     """One consumer's; made on the event loop it is used on."""
 
-    def __init__(self, cluster: Cluster, settings: GroupSettings, holder: Holder) -> None:
+    def __init__(self, cluster: Cluster, settings: GroupSettings, holder: ConsumerSeam) -> None:
         self._cluster = cluster
         self._settings = settings
         self._holder = holder

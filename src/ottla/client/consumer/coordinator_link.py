@@ -26,7 +26,7 @@ class Lane(Enum):
 
 
 class CoordinatorLink:
-    """See the module."""
+    """One group's coordinator, found and asked."""
 
     def __init__(self, cluster: Cluster, group_id: str) -> None:
         self._cluster = cluster

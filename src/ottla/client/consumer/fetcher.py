@@ -20,10 +20,10 @@ from ottla.base.errors import RETRIABLE, ErrorCode
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicPartition
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
-from ottla.client.consumer.buffer import Buffer, Chunk, Fetched
+from ottla.client.consumer.buffer import Buffer, Chunk, FetchedRecords
 from ottla.client.consumer.limits import FetchLimits
-from ottla.client.consumer.positions import Held, Holdings, Standing
-from ottla.client.consumer.sessions import FetchSession, Wanted
+from ottla.client.consumer.positions import Held, Holdings, PositionState
+from ottla.client.consumer.sessions import FetchSession, WantedRead
 from ottla.client.errors import BrokerError, ClientError, CorruptRecords, known_code
 from ottla.client.retry import pause_before
 from ottla.records.header import CorruptBatch, iterate_headers
@@ -65,7 +65,7 @@ class Owner(Protocol):
         """The log does not have the offset that is to be read next."""
 
 
-class Reach(NamedTuple):
+class FetcherParts(NamedTuple):
     """What the fetcher works with."""
 
     cluster: Cluster
@@ -86,19 +86,19 @@ class _Asked(NamedTuple):
     def current(self) -> bool:
         """Whether an answer still counts: nobody moved the position, and no election came in between."""
         held = self.held
-        return (held.turn, held.fetch_offset, held.leader_epoch) == self[1:] and held.standing is Standing.READING
+        return (held.turn, held.fetch_offset, held.leader_epoch) == self[1:] and held.standing is PositionState.READING
 
 
 class Fetcher:
     """`wake` it whenever something changed; `close` it at the end."""
 
-    def __init__(self, reach: Reach, owner: Owner) -> None:
+    def __init__(self, reach: FetcherParts, owner: Owner) -> None:
         self.reach = reach
         self.owner = owner
         self.loop = asyncio.get_running_loop()
         self.bytes_received = 0
         self.fetches = 0
-        self._readers: dict[int, _Reader] = {}
+        self._readers: dict[int, _BrokerReader] = {}
 
     def wake(self) -> None:
         """Look again whom to ask: partitions came or went, go on, or have a leader now."""
@@ -106,7 +106,7 @@ class Fetcher:
         for held in self.reach.holdings:
             node = held.source(now)
             if node >= 0 and node not in self._readers:
-                self._readers[node] = _Reader(self, node)
+                self._readers[node] = _BrokerReader(self, node)
         self.drained()
 
     def drained(self) -> None:
@@ -129,7 +129,7 @@ class Fetcher:
         self.owner.leader_doubtful(held)
 
 
-class _Reader:
+class _BrokerReader:
     """The task that reads from one broker."""
 
     def __init__(self, fetcher: Fetcher, node: int) -> None:
@@ -193,7 +193,7 @@ class _Reader:
         asked: dict[TopicPartition, _Asked] = {}
         due: float | None = None
         for held in reach.holdings:
-            if held.paused or held.standing is not Standing.READING or held.source(now) != self._node:
+            if held.paused or held.standing is not PositionState.READING or held.source(now) != self._node:
                 continue
             if held.due > now:
                 due = held.due if due is None else min(due, held.due)
@@ -211,7 +211,7 @@ class _Reader:
             self._disconnect()
             self._connection = await fetcher.reach.cluster.dedicated(self._node, deadline)
         wanted = {
-            place: Wanted(entry.held.topic_id, entry.offset, entry.leader_epoch, limits.partition_bytes)
+            place: WantedRead(entry.held.topic_id, entry.offset, entry.leader_epoch, limits.partition_bytes)
             for place, entry in asked.items()
         }
         told = self._session.request(wanted)
@@ -305,7 +305,9 @@ class _Reader:
         if end <= held.fetch_offset:
             return
         fetcher.bytes_received += len(part.records)
-        fetcher.reach.buffer.put(Chunk(held, Fetched(part.records, aborted, end, last.leader_epoch), limits.check_crcs))
+        fetcher.reach.buffer.put(
+            Chunk(held, FetchedRecords(part.records, aborted, end, last.leader_epoch), limits.check_crcs)
+        )
         held.fetch_offset = end
         held.fetch_epoch = last.leader_epoch
         fetcher.reach.holdings.to_the_end(held)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ottla.base.errors import ErrorCode
 from ottla.client.cluster import Cluster
 from ottla.client.consumer.locator import Locator
-from ottla.client.consumer.positions import Held, Standing
+from ottla.client.consumer.positions import Held, PositionState
 from ottla.client.errors import BrokerError, ClientError, ConnectionFailed
 
 _SHOWN = 3
@@ -32,7 +32,7 @@ def explain(cluster: Cluster, locator: Locator, held: Iterable[Held], buffered: 
     if all(row.paused for row in rows):
         return f"all {len(rows)} partitions are paused"
     for row in rows:
-        if row.standing is not Standing.READING and not row.paused:
+        if row.standing is not PositionState.READING and not row.paused:
             return f"{row.partition}: {row.standing.value}"
     for row in rows:
         if row.leader < 0:

@@ -18,9 +18,9 @@ from ottla.base.errors import RETRIABLE, ErrorCode
 from ottla.base.ports import Clock
 from ottla.base.vocabulary import TopicPartition
 from ottla.client.cluster import Topic
-from ottla.client.consumer.fetcher import Reach
+from ottla.client.consumer.fetcher import FetcherParts
 from ottla.client.consumer.limits import reset_moment
-from ottla.client.consumer.positions import NOWHERE, Held, Standing
+from ottla.client.consumer.positions import NOWHERE, Held, PositionState
 from ottla.client.consumer.seam import Coordination, OffsetAndMetadata
 from ottla.client.errors import (
     BrokerError,
@@ -66,7 +66,7 @@ class Owner(Protocol):
 class Locator:
     """`wake` it when there is something to locate; `close` it at the end."""
 
-    def __init__(self, reach: Reach, owner: Owner, clock: Clock) -> None:
+    def __init__(self, reach: FetcherParts, owner: Owner, clock: Clock) -> None:
         self.coordination: Coordination | None = None
         """Asked for committed offsets, where there is a group."""
         self.wanted: Topics = ()
@@ -127,7 +127,7 @@ class Locator:
         now = self._loop.time()
         due = self._metadata_due()
         for held in self._reach.holdings:
-            if held.standing is not Standing.READING and held.leader >= 0:
+            if held.standing is not PositionState.READING and held.leader >= 0:
                 due = min(due, max(held.due, now))
         if due <= now and not self._changed.is_set():
             due = now + self._reach.cluster.settings.pauses.first  # it was tried just now
@@ -196,24 +196,24 @@ class Locator:
     def _begin_anew(self, held: Held) -> None:
         """The topic was made again: a position in the one before says nothing, also where the new one has such an
         offset. As for an offset that is out of range, `auto.offset.reset` decides."""
-        if held.standing is Standing.RESETTING:
+        if held.standing is PositionState.RESETTING:
             held.look_up(held.moment)  # an answer on its way is about the other topic
         elif held.position >= 0:
             position = held.position
             logger.warning("topic %s was made again: %s was read up to %d", *_place(held), position)
             held.jump(NOWHERE)
-            held.standing = Standing.UNKNOWN  # and no fetch before somebody says where to read
+            held.standing = PositionState.UNKNOWN  # and no fetch before somebody says where to read
             self._reset_by_policy(held, OffsetOutOfRange({held.partition: position}))
 
     # --- positions ----------------------------------------------------------------------------------------------------
 
-    def _due(self, standing: Standing) -> list[Held]:
+    def _due(self, standing: PositionState) -> list[Held]:
         now = self._loop.time()
         return [held for held in self._reach.holdings if held.standing is standing and held.due <= now]
 
     async def _ask_group(self) -> None:
         """Committed offsets for partitions of which nothing else is known."""
-        unknown = [(held, held.turn) for held in self._due(Standing.UNKNOWN)]
+        unknown = [(held, held.turn) for held in self._due(PositionState.UNKNOWN)]
         if not unknown:
             return
         committed: Mapping[TopicPartition, OffsetAndMetadata] = {}
@@ -233,17 +233,17 @@ class Locator:
                 continue
             held.jump(found.offset, found.leader_epoch)
             if found.leader_epoch >= 0:
-                held.standing = Standing.CHECKING
+                held.standing = PositionState.CHECKING
 
     def _look_up(self) -> Iterable[Awaitable[None]]:
         by_node: dict[int, list[Held]] = {}
-        for held in self._due(Standing.RESETTING):
+        for held in self._due(PositionState.RESETTING):
             if held.leader >= 0:
                 by_node.setdefault(held.leader, []).append(held)
         return [self._ask_offsets(node, rows) for node, rows in by_node.items()]
 
     async def _ask_offsets(self, node: int, chosen: list[Held]) -> None:
-        rows = _still(chosen, Standing.RESETTING)
+        rows = _still(chosen, PositionState.RESETTING)
         if not rows:
             return
         turns = {held.partition: (held, held.turn) for held in rows}
@@ -289,13 +289,13 @@ class Locator:
 
     def _check(self) -> Iterable[Awaitable[None]]:
         by_node: dict[int, list[Held]] = {}
-        for held in self._due(Standing.CHECKING):
+        for held in self._due(PositionState.CHECKING):
             if held.leader >= 0:
                 by_node.setdefault(held.leader, []).append(held)
         return [self._ask_epochs(node, rows) for node, rows in by_node.items()]
 
     async def _ask_epochs(self, node: int, chosen: list[Held]) -> None:
-        rows = _still(chosen, Standing.CHECKING)
+        rows = _still(chosen, PositionState.CHECKING)
         if not rows:
             return
         turns = [(held, held.turn) for held in rows]
@@ -310,7 +310,7 @@ class Locator:
         except UnsupportedRequest:
             for held, turn in turns:
                 if held.turn == turn:
-                    held.standing = Standing.READING  # a broker without histories: nothing to compare with
+                    held.standing = PositionState.READING  # a broker without histories: nothing to compare with
             return
         except ClientError as failure:
             self._trouble(turns, failure)
@@ -331,7 +331,7 @@ class Locator:
             return
         known = end.end_offset != NOWHERE and end.leader_epoch >= 0
         if known and end.end_offset >= held.fetch_offset:
-            held.standing = Standing.READING
+            held.standing = PositionState.READING
             held.works()
         elif known and end.end_offset >= held.position:
             held.forget_buffered()  # only what nobody has seen is another history
@@ -353,6 +353,6 @@ def _place(held: Held) -> tuple[str, TopicPartition]:
     return held.partition.topic, held.partition
 
 
-def _still(chosen: list[Held], standing: Standing) -> list[Held]:
+def _still(chosen: list[Held], standing: PositionState) -> list[Held]:
     """Between being chosen and being asked for, a partition may be sought elsewhere: then it is no longer asked for."""
     return [held for held in chosen if held.standing is standing]

@@ -17,7 +17,7 @@ from ottla.client.errors import ClientError
 NOWHERE = -1
 
 
-class Standing(Enum):
+class PositionState(Enum):
     """What is known about where to read."""
 
     UNKNOWN = "where to start is being asked of the group"
@@ -55,7 +55,7 @@ class Held:
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
-        self.standing = Standing.UNKNOWN
+        self.standing = PositionState.UNKNOWN
         self.position = NOWHERE
         """The offset of the next record to hand over."""
         self.epoch = -1
@@ -89,13 +89,13 @@ class Held:
         self.buffered = 0
         self.position = self.fetch_offset = offset
         self.epoch = self.fetch_epoch = epoch
-        self.standing = Standing.READING
+        self.standing = PositionState.READING
         self.works()
 
     def look_up(self, moment: int) -> None:
         """Go on from the first record at a time, or from an end of the log, once its offset is known."""
         self.jump(NOWHERE)
-        self.standing = Standing.RESETTING
+        self.standing = PositionState.RESETTING
         self.moment = moment
 
     def forget_buffered(self) -> None:
@@ -138,8 +138,8 @@ class Held:
         if (leader, epoch) != (self.leader, self.leader_epoch):
             self.leader, self.leader_epoch = leader, epoch
             self.replica = -1
-        if newer and self.standing is Standing.READING and self.fetch_epoch >= 0:
-            self.standing = Standing.CHECKING
+        if newer and self.standing is PositionState.READING and self.fetch_epoch >= 0:
+            self.standing = PositionState.CHECKING
         return True
 
     def end(self, committed_only: bool) -> int:

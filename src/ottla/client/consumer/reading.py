@@ -15,7 +15,7 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.client.cluster import Cluster, ClusterSettings, Opener
 from ottla.client.connection import open_connection
 from ottla.client.consumer.buffer import Buffer, Chunk, Read
-from ottla.client.consumer.fetcher import Fetcher, Reach
+from ottla.client.consumer.fetcher import Fetcher, FetcherParts
 from ottla.client.consumer.in_hand import InHand
 from ottla.client.consumer.interceptors import Interceptors
 from ottla.client.consumer.limits import FetchLimits
@@ -54,7 +54,7 @@ class Reading:
         self.holdings = Holdings()
         self.in_hand = InHand()
         self.buffer = Buffer(self._drained, self.limits.max_bytes // 2)
-        reach = Reach(self.cluster, self.holdings, self.buffer, self.limits)
+        reach = FetcherParts(self.cluster, self.holdings, self.buffer, self.limits)
         self.fetcher = Fetcher(reach, self)
         self.locator = Locator(reach, self, world.clock)
         self.alone: Topics = ()

@@ -1,7 +1,7 @@
 """Where fetching and group membership meet.
 
 Owns: the shapes both sides speak in, and nothing that runs. A consumer asks its `Coordination` (coordination.py); that
-tells the consumer through `Holder` which partitions it holds. Neither imports the other.
+tells the consumer through `ConsumerSeam` which partitions it holds. Neither imports the other.
 
 Invariants: `assigned`, `revoked` and `lost` are called on the event loop, never while the holder hands over records of
 the partitions concerned; the user's listener is called by the coordination, after `assigned` and before `revoked`.
@@ -32,7 +32,7 @@ Committed: TypeAlias = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Cli
 """Told when a commit in the background has ended."""
 
 
-class Holder(Protocol):
+class ConsumerSeam(Protocol):
     """The consumer, as the coordination sees it."""
 
     def assigned(self, partitions: Collection[TopicPartition]) -> None:

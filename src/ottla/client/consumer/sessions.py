@@ -15,7 +15,7 @@ FIRST_EPOCH = 0
 _LARGEST_EPOCH = 2**31 - 1
 
 
-class Wanted(NamedTuple):
+class WantedRead(NamedTuple):
     """How a partition is read."""
 
     topic_id: bytes
@@ -24,7 +24,7 @@ class Wanted(NamedTuple):
     max_bytes: int
 
 
-class Told(NamedTuple):
+class SessionFields(NamedTuple):
     """The parts of a request that a session decides."""
 
     session_id: int
@@ -41,10 +41,10 @@ class FetchSession:
     def __init__(self) -> None:
         self._id = 0
         self._epoch = FIRST_EPOCH
-        self._known: dict[TopicPartition, Wanted] = {}
+        self._known: dict[TopicPartition, WantedRead] = {}
         self._names: dict[bytes, str] = {}
 
-    def request(self, wanted: Mapping[TopicPartition, Wanted]) -> Told:
+    def request(self, wanted: Mapping[TopicPartition, WantedRead]) -> SessionFields:
         """What to tell the broker so that it reads these and nothing else."""
         known = self._known
         changed = {place: how for place, how in wanted.items() if known.get(place) != how}
@@ -64,7 +64,7 @@ class FetchSession:
             assert isinstance(topic.partitions, list)
             topic.partitions.append(row)
         forgotten = [ForgottenTopic(name, topic_id, numbers) for (name, topic_id), numbers in gone.items()]
-        return Told(self._id, self._epoch, list(topics.values()), forgotten)
+        return SessionFields(self._id, self._epoch, list(topics.values()), forgotten)
 
     def name_of(self, topic_id: bytes) -> str:
         """The topic of the last request that has this id."""

@@ -48,7 +48,7 @@ class Stage(Enum):
 
 
 class ClassicMember(Member):
-    """See the module. Of several assignors the group uses the first that all members have."""
+    """One member. Of several assignors the group uses the first that all members have."""
 
     def __init__(self, settings: MemberSettings, assignors: Sequence[Assignor], now: float) -> None:
         super().__init__(settings, now)

@@ -44,7 +44,7 @@ class Stage(Enum):
 
 
 class ModernMember(Member):
-    """See the module. `member_id` is the member's own choice and unique; `assignor` is the broker's, or its choice."""
+    """One member. `member_id` is the member's own choice and unique; `assignor` is the broker's, or its choice."""
 
     def __init__(self, settings: MemberSettings, member_id: str, assignor: str | None, now: float) -> None:
         super().__init__(settings, now)

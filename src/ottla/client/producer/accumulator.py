@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.base.vocabulary import TopicPartition
-from ottla.client.producer.delivery import NO_SEQUENCE, Batch, Row
+from ottla.client.producer.delivery import NO_SEQUENCE, ProducerBatch, Row
 from ottla.records.header import next_sequence
 from ottla.records.record import Headers
 
@@ -27,7 +27,7 @@ BETWEEN_BATCHES = 1 << 24
 """How far apart two batches' order numbers are: more than any batch has records, so that its parts fit between."""
 
 
-class Limits(NamedTuple):
+class BufferLimits(NamedTuple):
     """Bytes and seconds."""
 
     batch_bytes: int
@@ -63,11 +63,11 @@ class PartitionQueue:
         self.number = number
         self.partition = TopicPartition(topic, number)
         self.leader = -1
-        self.waiting: deque[Batch] = deque()
-        self.open: Batch | None = None
+        self.waiting: deque[ProducerBatch] = deque()
+        self.open: ProducerBatch | None = None
         """The last of the waiting ones, while it takes records."""
-        self.flying: list[Batch] = []
-        self.last: Batch | None = None
+        self.flying: list[ProducerBatch] = []
+        self.last: ProducerBatch | None = None
         """The one that began last, wherever it is by now."""
         self.joined = False
         """Whether the open transaction's coordinator knows of this partition."""
@@ -83,7 +83,7 @@ class PartitionQueue:
         self.restart = False
         """Sequence numbers begin anew, under another epoch, as soon as nothing is on its way."""
 
-    def put_back(self, batch: Batch) -> None:
+    def put_back(self, batch: ProducerBatch) -> None:
         """A batch that did not arrive goes where its records belong: before all later ones."""
         waiting = self.waiting
         place = 0
@@ -105,7 +105,7 @@ def content_size(key: bytes | None, value: bytes | None, headers: Headers) -> in
 class Accumulator:
     """All queues of a producer."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: BufferLimits) -> None:
         self.limits = limits
         self.free = limits.buffer_bytes
         self.unsettled = 0
@@ -118,20 +118,20 @@ class Accumulator:
         """An order number that is above all there are and below all that will be."""
         return self._order + BETWEEN_BATCHES - 1
 
-    def begin(self, queue: PartitionQueue, now: float) -> Batch:
+    def begin(self, queue: PartitionQueue, now: float) -> ProducerBatch:
         """A new batch at the end of a queue that takes the records to come."""
         self.close(queue)
         self._order += BETWEEN_BATCHES
-        batch = Batch(queue, now, self._order)
+        batch = ProducerBatch(queue, now, self._order)
         queue.open = batch
         self._append(batch)
         return batch
 
-    def add_made(self, queue: PartitionQueue, now: float, data: bytearray, count: int) -> Batch:
+    def add_made(self, queue: PartitionQueue, now: float, data: bytearray, count: int) -> ProducerBatch:
         """A batch that was made elsewhere, at the end of a queue."""
         self.close(queue)
         self._order += BETWEEN_BATCHES
-        batch = Batch(queue, now, self._order)
+        batch = ProducerBatch(queue, now, self._order)
         batch.data = data
         batch.count = count
         batch.size = len(data)
@@ -139,7 +139,7 @@ class Accumulator:
         self._append(batch)
         return batch
 
-    def _append(self, batch: Batch) -> None:
+    def _append(self, batch: ProducerBatch) -> None:
         queue = batch.queue
         queue.used = batch.created
         queue.last = batch
@@ -161,7 +161,7 @@ class Accumulator:
             return first.not_before
         return first.created + self.limits.linger
 
-    def take(self, queue: PartitionQueue) -> Batch:
+    def take(self, queue: PartitionQueue) -> ProducerBatch:
         """The first batch leaves its queue."""
         batch = queue.waiting[0]
         if queue.open is batch:
@@ -172,23 +172,23 @@ class Accumulator:
             self.active[queue] = None
         return batch
 
-    def put_back(self, batch: Batch) -> None:
+    def put_back(self, batch: ProducerBatch) -> None:
         batch.queue.put_back(batch)
         self.active[batch.queue] = None
 
-    def settled(self, batch: Batch) -> None:
+    def settled(self, batch: ProducerBatch) -> None:
         """A batch has its outcome: its memory is free again."""
         self.free += batch.size
         self.unsettled -= 1
 
-    def split(self, batch: Batch, rows: list[Row]) -> tuple[Batch, Batch]:
+    def split(self, batch: ProducerBatch, rows: list[Row]) -> tuple[ProducerBatch, ProducerBatch]:
         """The two halves of a batch, in its place in the queue."""
         middle = len(rows) // 2
         assert middle > 0
-        halves: list[Batch] = []
+        halves: list[ProducerBatch] = []
         sequence = batch.base_sequence
         for part in (rows[:middle], rows[middle:]):
-            half = Batch(batch.queue, batch.created, batch.order + (middle if halves else 0))
+            half = ProducerBatch(batch.queue, batch.created, batch.order + (middle if halves else 0))
             half.rows = [(index, *row[1:]) for index, row in enumerate(part)]
             half.count = len(part)
             half.size = sum(content_size(row[2], row[3], row[4]) for row in part)
@@ -210,14 +210,14 @@ class Accumulator:
         batch.move(places)
         return left, right
 
-    def expired(self, now: float) -> Iterator[Batch]:
+    def expired(self, now: float) -> Iterator[ProducerBatch]:
         """Take out the waiting batches that are too old."""
         horizon = now - self.limits.delivery
         for queue in list(self.active):
             while queue.waiting and queue.waiting[0].created <= horizon:
                 yield self.take(queue)
 
-    def take_all(self) -> Iterator[Batch]:
+    def take_all(self) -> Iterator[ProducerBatch]:
         """Take out everything that waits."""
         for queue in list(self.active):
             while queue.waiting:

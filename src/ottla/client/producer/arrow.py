@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.errors import BadRecord, BufferFull, RecordTooLarge
 from ottla.client.producer.accumulator import Accumulator
-from ottla.client.producer.delivery import Batch
+from ottla.client.producer.delivery import ProducerBatch
 from ottla.client.producer.routes import Route
 from ottla.client.producer.sender import Sender, Sending
 from ottla.records.column_batches import BadColumns, Encoded, Format, Placement, encode_batches
@@ -47,7 +47,7 @@ class TableDelivery:
 
     __slots__ = ("_batches", "rows")
 
-    def __init__(self, batches: list[Batch], rows: int) -> None:
+    def __init__(self, batches: list[ProducerBatch], rows: int) -> None:
         self._batches = batches
         self.rows = rows
 
@@ -101,7 +101,7 @@ async def send_table(means: Means, route: Route, table: "pa.Table | pa.RecordBat
     largest = max(accumulator.limits.batch_bytes, min(LARGE_BATCH, accumulator.limits.buffer_bytes // 4))
     form = Format(min(largest, sending.request_bytes), sending.form.compression, sending.form.level)
     keyless = _turns(route)
-    batches: list[Batch] = []
+    batches: list[ProducerBatch] = []
     try:
         encoded = encode_batches(named(table, columns), Placement(route.count, keyless), form, now=means.now_ms)
         for made in encoded:

@@ -26,7 +26,7 @@ Callback: TypeAlias = Callable[[Placed | None, ClientError | None], Any]
 NO_SEQUENCE = -1
 
 
-class Batch:
+class ProducerBatch:
     """Records of one partition that travel together."""
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Batch:
         self.offset = -1
         self.append_time = -1
         self.failure: ClientError | None = None
-        self.moved: list[tuple[Batch, int]] | None = None
+        self.moved: list[tuple[ProducerBatch, int]] | None = None
         """Where each record went when this batch was taken apart."""
         self.waiters: list[asyncio.Future[None]] = []
         self.callbacks: list[tuple[int, Callback]] = []
@@ -87,7 +87,7 @@ class Batch:
         self.failure = failure
         self._settle()
 
-    def move(self, places: list[tuple[Batch, int]]) -> None:
+    def move(self, places: list[tuple[ProducerBatch, int]]) -> None:
         """Its records are in other batches from now on."""
         self.moved = places
         for position, callback in self.callbacks:
@@ -144,7 +144,7 @@ class Delivery:
 
     __slots__ = ("_batch", "_position")
 
-    def __init__(self, batch: Batch, position: int) -> None:
+    def __init__(self, batch: ProducerBatch, position: int) -> None:
         self._batch = batch
         self._position = position
 
@@ -158,7 +158,7 @@ class Delivery:
             yield from waiter
 
     @property
-    def place(self) -> tuple[Batch, int]:
+    def place(self) -> tuple[ProducerBatch, int]:
         """The batch that the record is in and its position there."""
         return self._arrived(), self._position
 
@@ -177,7 +177,7 @@ class Delivery:
         """`callback(placed, None)` or `callback(None, error)`, once, on the event loop."""
         self._arrived().call(self._position, callback)
 
-    def _arrived(self) -> Batch:
+    def _arrived(self) -> ProducerBatch:
         """The batch that the record is in by now."""
         batch = self._batch
         while batch.moved is not None:

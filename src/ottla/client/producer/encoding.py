@@ -6,7 +6,7 @@ queues, requests.
 
 from typing import NamedTuple
 
-from ottla.client.producer.delivery import NO_SEQUENCE, Batch, Row
+from ottla.client.producer.delivery import NO_SEQUENCE, ProducerBatch, Row
 from ottla.records.batch import read_records
 from ottla.records.builder import write_header
 from ottla.records.codec import encode
@@ -22,7 +22,7 @@ from ottla.records.header import (
 )
 
 
-class Form(NamedTuple):
+class BatchForm(NamedTuple):
     """What batches look like."""
 
     compression: Compression = Compression.NONE
@@ -30,7 +30,7 @@ class Form(NamedTuple):
     transactional: bool = False
 
 
-def write_batch(batch: Batch, form: Form) -> bytearray:
+def write_batch(batch: ProducerBatch, form: BatchForm) -> bytearray:
     """The bytes of a batch with its number in them; ValueError when a record cannot be written."""
     identity = (*batch.identity, batch.base_sequence) if batch.base_sequence != NO_SEQUENCE else (-1, -1, -1)
     data = batch.data
@@ -52,7 +52,7 @@ def write_batch(batch: Batch, form: Form) -> bytearray:
     return data
 
 
-def rows_of(batch: Batch) -> list[Row]:
+def rows_of(batch: ProducerBatch) -> list[Row]:
     """The records of a batch, also of one that came as bytes."""
     if batch.rows:
         return batch.rows

@@ -13,7 +13,7 @@ from ottla.client.errors import ClientError
 from ottla.client.retry import Pauses, pause_before
 
 
-class Node:
+class ProducerNode:
     """One broker."""
 
     __slots__ = ("connection", "failures", "flights", "node_id", "not_before", "opening")
@@ -36,15 +36,15 @@ class Nodes:
         self._pauses = pauses
         self._seconds = seconds
         self._news = news
-        self._nodes: dict[int, Node] = {}
+        self._nodes: dict[int, ProducerNode] = {}
 
-    def node(self, node_id: int) -> Node:
+    def node(self, node_id: int) -> ProducerNode:
         found = self._nodes.get(node_id)
         if found is None:
-            found = self._nodes[node_id] = Node(node_id)
+            found = self._nodes[node_id] = ProducerNode(node_id)
         return found
 
-    def open(self, node: Node, topic: str, now: float) -> float:
+    def open(self, node: ProducerNode, topic: str, now: float) -> float:
         """See to it that the broker will be connected; the answer is when to come again if nobody calls before."""
         if node.opening is not None:
             return float("inf")
@@ -59,7 +59,7 @@ class Nodes:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _open(self, node: Node, topic: str) -> None:
+    async def _open(self, node: ProducerNode, topic: str) -> None:
         loop = asyncio.get_running_loop()
         wanted: str | None = None
         try:

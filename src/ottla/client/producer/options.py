@@ -8,8 +8,8 @@ from typing import cast
 
 from ottla.base.ports import Random
 from ottla.client.errors import InvalidSetting
-from ottla.client.producer.accumulator import Limits
-from ottla.client.producer.encoding import Form
+from ottla.client.producer.accumulator import BufferLimits
+from ottla.client.producer.encoding import BatchForm
 from ottla.client.producer.partitioners import Chance, KeyOrChance, Partitioner, RoundRobin
 from ottla.client.producer.routes import Choice
 from ottla.client.producer.sender import Sending
@@ -22,8 +22,8 @@ from ottla.records.compression import Compression
 _LEVELS = {Compression.GZIP, Compression.LZ4, Compression.ZSTD}
 
 
-def limits_of(settings: Settings) -> Limits:
-    return Limits(
+def limits_of(settings: Settings) -> BufferLimits:
+    return BufferLimits(
         batch_bytes=settings.integer("batch.size"),
         buffer_bytes=settings.integer("buffer.memory"),
         linger=settings.seconds("linger.ms"),
@@ -38,7 +38,7 @@ def sending_of(settings: Settings) -> Sending:
     transactional_id = settings.text_or_none("transactional.id")
     return Sending(
         acks=-1 if acks == "all" else int(acks),
-        form=Form(compression, level, transactional_id is not None),
+        form=BatchForm(compression, level, transactional_id is not None),
         request_bytes=settings.integer("max.request.size"),
         in_flight=settings.integer("max.in.flight.requests.per.connection"),
         retries=settings.integer("retries"),

@@ -30,14 +30,14 @@ from ottla.client.errors import (
 from ottla.client.groups.vocabulary import GroupMetadata, OffsetAndMetadata
 from ottla.client.producer import options
 from ottla.client.producer.accumulator import BATCH_OVERHEAD, RECORD_OVERHEAD, Accumulator, PartitionQueue, content_size
-from ottla.client.producer.delivery import Batch, Delivery, Row
+from ottla.client.producer.delivery import Delivery, ProducerBatch, Row
 from ottla.client.producer.interceptors import Interceptors
 from ottla.client.producer.record import GivenHeaders, Placed, Record, as_headers
 from ottla.client.producer.routes import Route
 from ottla.client.producer.sender import Sender
 from ottla.client.producer.sequences import Sequences
 from ottla.client.producer.topics import Topics
-from ottla.client.producer.transactions import ABORTED, State, Transactions
+from ottla.client.producer.transactions import ABORTED, ProducerState, Transactions
 from ottla.client.producer.unplaced import Lobby
 from ottla.client.settings import PRODUCER, ProducerKeywords, load
 from ottla.client.world import ClientWorld
@@ -119,7 +119,7 @@ class Producer:
         limit = self._accumulator.limits.delivery if seconds is None else seconds
         deadline = self._loop.time() + limit
         try:
-            if transactions is not None and transactions.state in (State.OPEN, State.FAILED):
+            if transactions is not None and transactions.state in (ProducerState.OPEN, ProducerState.FAILED):
                 self._lobby.clear(ABORTED)
                 await self._quietly(transactions.abort(deadline))
             elif limit > 0:
@@ -279,7 +279,7 @@ class Producer:
         except ProducerFailed:
             raise  # fenced, or beyond repair: there is nothing to abort with
         except BaseException:
-            if self._transactional().state is not State.READY:
+            if self._transactional().state is not ProducerState.READY:
                 await self._quietly(self.abort_transaction())
             raise
 
@@ -383,7 +383,7 @@ class Producer:
         accumulator.free -= size
         return Delivery(batch, position)
 
-    def _begin(self, route: Route, queue: PartitionQueue, size: int, *, keyless: bool) -> Batch:
+    def _begin(self, route: Route, queue: PartitionQueue, size: int, *, keyless: bool) -> ProducerBatch:
         """A batch for a record that does not fit into the open one."""
         if size > self._largest:
             raise RecordTooLarge(f"a record of {size} bytes: the largest is {self._largest} (max.request.size)")

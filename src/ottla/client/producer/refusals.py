@@ -5,7 +5,7 @@ Owns: the kinds of refusals and the exception for one. Never knows: what is done
 
 from ottla.base.errors import ErrorCode
 from ottla.client.errors import BrokerError, ClientError, RecordTooLarge
-from ottla.client.producer.delivery import Batch
+from ottla.client.producer.delivery import ProducerBatch
 from ottla.wire.messages.produce import PartitionProduceResponse
 
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -22,7 +22,7 @@ BEFORE_WRITING = frozenset(
 NOBODY_ELSE = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 
 
-def rejection(batch: Batch, code: ErrorCode, part: PartitionProduceResponse) -> ClientError:
+def rejection(batch: ProducerBatch, code: ErrorCode, part: PartitionProduceResponse) -> ClientError:
     """The broker's reason; what it says about a single record is the better one."""
     partition = batch.queue.partition
     if code in TOO_LARGE:

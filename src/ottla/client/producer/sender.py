@@ -27,10 +27,10 @@ from ottla.client.errors import (
     known_code,
 )
 from ottla.client.producer.accumulator import NO_IDENTITY, Accumulator, PartitionQueue
-from ottla.client.producer.delivery import NO_SEQUENCE, Batch
-from ottla.client.producer.encoding import Form, rows_of, write_batch
+from ottla.client.producer.delivery import NO_SEQUENCE, ProducerBatch
+from ottla.client.producer.encoding import BatchForm, rows_of, write_batch
 from ottla.client.producer.identity import Identity
-from ottla.client.producer.nodes import Node, Nodes
+from ottla.client.producer.nodes import Nodes, ProducerNode
 from ottla.client.producer.refusals import BEFORE_WRITING, GAPS, NOBODY_ELSE, TOO_LARGE, rejection
 from ottla.client.producer.sequences import Sequences
 from ottla.client.producer.topics import Topics
@@ -54,7 +54,7 @@ class Sending(NamedTuple):
     """How requests are made; seconds and bytes."""
 
     acks: int
-    form: Form
+    form: BatchForm
     request_bytes: int
     in_flight: int
     retries: int
@@ -95,7 +95,9 @@ class _Flight:
 
     __slots__ = ("batches", "expires", "node", "request")
 
-    def __init__(self, node: Node, batches: list[Batch], request: ProduceRequest, expires: float) -> None:
+    def __init__(
+        self, node: ProducerNode, batches: list[ProducerBatch], request: ProduceRequest, expires: float
+    ) -> None:
         self.node = node
         self.batches = batches
         self.request = request
@@ -230,12 +232,12 @@ class Sender:
         if self._next_look < float("inf"):
             self._timer = self._loop.call_at(self._next_look, self.wake)
 
-    def _collect(self, now: float) -> dict[Node, list[Batch]]:
+    def _collect(self, now: float) -> dict[ProducerNode, list[ProducerBatch]]:
         """The batches that can leave now, at most one a partition and one request a broker."""
         accumulator = self._accumulator
         hurry = self.hurry > 0
-        loads: dict[Node, list[Batch]] = {}
-        sizes: dict[Node, int] = {}
+        loads: dict[ProducerNode, list[ProducerBatch]] = {}
+        sizes: dict[ProducerNode, int] = {}
         for queue in list(accumulator.active):
             leaves_at = accumulator.leaves_at(queue, hurry=hurry)
             self._next_look = min(self._next_look, queue.waiting[0].created + accumulator.limits.delivery)
@@ -263,7 +265,7 @@ class Sender:
             loads[node].append(batch)
         return loads
 
-    def _ready_node(self, queue: PartitionQueue, now: float) -> Node | None:
+    def _ready_node(self, queue: PartitionQueue, now: float) -> ProducerNode | None:
         """The broker that leads, if it is connected and takes one more request; what is missing is set in motion."""
         if queue.leader < 0:
             self._topics.want(queue.topic)
@@ -286,7 +288,7 @@ class Sender:
             self.stop(ProducerFailed(failure))
         self.wake()
 
-    def _fly(self, node: Node, batches: list[Batch], now: float) -> None:
+    def _fly(self, node: ProducerNode, batches: list[ProducerBatch], now: float) -> None:
         sound = [batch for batch in batches if self._write(batch)]
         if not sound:
             return
@@ -313,7 +315,7 @@ class Sender:
             return
         answer.add_done_callback(partial(self._answered, flight))
 
-    def _write(self, batch: Batch) -> bool:
+    def _write(self, batch: ProducerBatch) -> bool:
         """Make the bytes of a batch, if it has none or needs other numbers; False when that cannot be done."""
         try:
             if self._sequences.number(batch) or batch.data is None:
@@ -325,7 +327,7 @@ class Sender:
             return False
         return True
 
-    def _request(self, batches: Sequence[Batch]) -> ProduceRequest:
+    def _request(self, batches: Sequence[ProducerBatch]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
         for batch in batches:
             queue = batch.queue
@@ -403,7 +405,7 @@ class Sender:
             else:
                 self._refused(batch, known_code(found.error_code), found)
 
-    def _refused(self, batch: Batch, code: ErrorCode, part: PartitionProduceResponse) -> None:
+    def _refused(self, batch: ProducerBatch, code: ErrorCode, part: PartitionProduceResponse) -> None:
         failure = rejection(batch, code, part)
         if code in TOO_LARGE and batch.count > 1 and not batch.done:
             self.counts.splits += 1
@@ -420,7 +422,7 @@ class Sender:
             if code in NOBODY_ELSE:
                 self.stop(ProducerFailed(failure))
 
-    def _succeed(self, batch: Batch, offset: int, append_time: int) -> None:
+    def _succeed(self, batch: ProducerBatch, offset: int, append_time: int) -> None:
         self._sequences.acknowledged(batch)
         if batch.done:
             return  # its time was over before this came
@@ -431,7 +433,7 @@ class Sender:
         self._accumulator.settled(batch)
         batch.succeed(offset, append_time)
 
-    def _again(self, batch: Batch, failure: ClientError, *, anyway: bool = False) -> None:
+    def _again(self, batch: ProducerBatch, failure: ClientError, *, anyway: bool = False) -> None:
         """Put a batch back, unless that cannot help or it had its tries."""
         if batch.done:
             return
@@ -452,7 +454,7 @@ class Sender:
     def _doom(self) -> ClientError | None:
         return self.stopped if self.stopped is not None or self.gate is None else self.gate.doom
 
-    def _fail(self, batch: Batch, failure: ClientError, *, sure: bool) -> None:
+    def _fail(self, batch: ProducerBatch, failure: ClientError, *, sure: bool) -> None:
         """A batch has failed; `sure` says that it was certainly not written."""
         if batch.done:
             return

@@ -7,7 +7,7 @@ partition is on its way.
 """
 
 from ottla.client.producer.accumulator import NO_IDENTITY, PartitionQueue
-from ottla.client.producer.delivery import NO_SEQUENCE, Batch
+from ottla.client.producer.delivery import NO_SEQUENCE, ProducerBatch
 from ottla.records.header import next_sequence
 
 _LAST_EPOCH = 32766
@@ -38,7 +38,7 @@ class Sequences:
             self._settle_numbers(queue)
         return self.identity != NO_IDENTITY
 
-    def number(self, batch: Batch) -> bool:
+    def number(self, batch: ProducerBatch) -> bool:
         """Give a batch its number; False when it has one already."""
         if not self.idempotent or batch.base_sequence != NO_SEQUENCE:
             return False
@@ -48,22 +48,22 @@ class Sequences:
         queue.next_sequence = next_sequence(queue.next_sequence, batch.count)
         return True
 
-    def acknowledged(self, batch: Batch) -> None:
+    def acknowledged(self, batch: ProducerBatch) -> None:
         queue = batch.queue
         if self.idempotent and batch.identity == queue.identity:
             queue.last_acked = next_sequence(batch.base_sequence, batch.count - 1)
 
-    def refused(self, batch: Batch) -> None:
+    def refused(self, batch: ProducerBatch) -> None:
         """A batch that was sent is certainly not written: the numbers behind it have a gap before them."""
         if self.idempotent and batch.base_sequence != NO_SEQUENCE:
             batch.queue.restart = True
 
-    def lost(self, batch: Batch) -> None:
+    def lost(self, batch: ProducerBatch) -> None:
         """A batch that was sent is given up, and nobody knows whether it was written."""
         if self.idempotent and batch.base_sequence != NO_SEQUENCE:
             batch.queue.unresolved = True
 
-    def out_of_order(self, batch: Batch) -> bool:
+    def out_of_order(self, batch: ProducerBatch) -> bool:
         """What to do about a gap the broker sees: True, try again; else nobody can tell what became of the batch.
 
         A broker that restarted may have forgotten all but the last batch of a producer: one that was written before

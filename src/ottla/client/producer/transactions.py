@@ -80,7 +80,7 @@ _NOT_OF_THE_GROUP = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GE
 ABORTED = TransactionAborted("the transaction was aborted before the record was sent")
 
 
-class State(Enum):
+class ProducerState(Enum):
     """Where a transactional producer stands."""
 
     NEW = "not initialised: call init_transactions first"
@@ -105,7 +105,7 @@ class Transactions:
         two_phases: bool = False,
     ) -> None:
         self.implicit = False
-        self.state = State.NEW
+        self.state = ProducerState.NEW
         self.failure: ClientError | None = None
         """Why the open transaction cannot be committed."""
         self._cluster = cluster
@@ -140,7 +140,7 @@ class Transactions:
 
     def batch_failed(self, failure: ClientError) -> None:
         """A record of the transaction was not written, so the whole must not be."""
-        if isinstance(failure, TransactionAborted) or self.state is State.NEW:
+        if isinstance(failure, TransactionAborted) or self.state is ProducerState.NEW:
             return
         if isinstance(failure, BrokerError) and failure.code is ErrorCode.PRODUCER_FENCED:
             self._fence(failure)
@@ -151,46 +151,46 @@ class Transactions:
         """Why no record can be sent now; None when one can."""
         if self._sender.stopped is not None:
             return self._sender.stopped
-        if self.state is State.OPEN:
+        if self.state is ProducerState.OPEN:
             return None
-        return self.failure if self.state is State.FAILED else Misuse(f"the producer is {self.state.value}")
+        return self.failure if self.state is ProducerState.FAILED else Misuse(f"the producer is {self.state.value}")
 
     @property
     def doom(self) -> ClientError | None:
         if self.failure is not None:
             return self.failure
-        return ABORTED if self.state is State.ABORTING else None
+        return ABORTED if self.state is ProducerState.ABORTING else None
 
     # --- the calls ----------------------------------------------------------------------------------------------------
 
     async def initialise(self, deadline: float) -> None:
         """Get producer id and epoch; whoever had the transactional id before is fenced, its open transaction ended."""
-        self._check(State.NEW)
+        self._check(ProducerState.NEW)
         await self._ask_identity(deadline)
-        self.state = State.READY
+        self.state = ProducerState.READY
 
     def begin(self) -> None:
-        self._check(State.READY)
+        self._check(ProducerState.READY)
         self.failure = None
-        self.state = State.OPEN
+        self.state = ProducerState.OPEN
 
     async def commit(self, deadline: float) -> None:
         """Everything sent is flushed first. May be called again after it ran out of time."""
-        self._check(State.OPEN, State.COMMITTING)
-        self.state = State.COMMITTING
+        self._check(ProducerState.OPEN, ProducerState.COMMITTING)
+        self.state = ProducerState.COMMITTING
         await self._drained(deadline)
         if self.failure is not None:
-            self.state = State.FAILED
+            self.state = ProducerState.FAILED
             raise fresh(self.failure)
         self._commit_sent = True
         await self._end(deadline, committed=True)
 
     async def abort(self, deadline: float) -> None:
         """What is not sent yet fails; what was sent is never seen by who reads committed records only."""
-        self._check(State.OPEN, State.FAILED, State.ABORTING, State.COMMITTING)
+        self._check(ProducerState.OPEN, ProducerState.FAILED, ProducerState.ABORTING, ProducerState.COMMITTING)
         if self._commit_sent:
             raise Misuse("the transaction may be committed already: call commit_transaction again")
-        self.state = State.ABORTING
+        self.state = ProducerState.ABORTING
         self._sender.fail_waiting(self.failure or ABORTED)
         await self._drained(deadline)
         await self._end(deadline, committed=False)
@@ -199,7 +199,7 @@ class Transactions:
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: GroupMetadata | str, deadline: float
     ) -> None:
         """Offsets that are committed with the transaction."""
-        self._check(State.OPEN)
+        self._check(ProducerState.OPEN)
         if not offsets:
             return
         positions = {partition: OffsetAndMetadata.of(given) for partition, given in offsets.items()}
@@ -237,7 +237,9 @@ class Transactions:
         """Tell the coordinator of new partitions until there are none; a failure fails the transaction."""
         attempt = 0
         try:
-            while self._joining and self.state in (State.OPEN, State.COMMITTING) and self.failure is None:
+            while (
+                self._joining and self.state in (ProducerState.OPEN, ProducerState.COMMITTING) and self.failure is None
+            ):
                 queues = list(self._joining)
                 try:
                     await self._add(queues)
@@ -315,7 +317,7 @@ class Transactions:
         self._joined.clear()
         self._joining.clear()
         self.failure = None
-        self.state = State.READY
+        self.state = ProducerState.READY
 
     async def _ask_end(self, deadline: float, committed: bool) -> bool:
         """False when there is nothing to abort, as the coordinator has forgotten the id: it was not used for long."""
@@ -361,11 +363,11 @@ class Transactions:
         except ClientError as failure:
             if failure.retriable:
                 raise DeadlineExceeded(str(failure)) from failure
-            if self.state is State.NEW or isinstance(failure, ProducerFailed):
+            if self.state is ProducerState.NEW or isinstance(failure, ProducerFailed):
                 raise
             self._fail(failure)
             assert self.failure is not None
-            self.state = State.FAILED
+            self.state = ProducerState.FAILED
             self._commit_sent = False
             raise fresh(self.failure) from failure
 
@@ -376,7 +378,7 @@ class Transactions:
         failure = BrokerError(code, subject)
         if failure.code in _FENCED:
             raise self._fence(failure)
-        if failure.code in _FATAL and self.state is not State.NEW:
+        if failure.code in _FATAL and self.state is not ProducerState.NEW:
             stopped = ProducerFailed(failure)
             self._sender.stop(stopped)
             raise stopped
@@ -394,8 +396,8 @@ class Transactions:
         """The transaction can only be aborted from now on."""
         if self.failure is None:
             self.failure = TransactionFailed(failure)
-            if self.state is State.OPEN:
-                self.state = State.FAILED
+            if self.state is ProducerState.OPEN:
+                self.state = ProducerState.FAILED
             self._sender.wake()
 
     def _forget_coordinator(self, failure: ClientError) -> None:
@@ -408,11 +410,11 @@ class Transactions:
         self._joined[queue] = None
         self._started = True
 
-    def _check(self, *states: State) -> None:
+    def _check(self, *states: ProducerState) -> None:
         if self._sender.stopped is not None:
             raise fresh(self._sender.stopped)
         if self.state not in states:
-            if self.state is State.FAILED and self.failure is not None:
+            if self.state is ProducerState.FAILED and self.failure is not None:
                 raise fresh(self.failure)
             raise Misuse(f"the producer is {self.state.value}")
 

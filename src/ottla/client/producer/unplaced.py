@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from ottla.client.errors import ClientError, DeadlineExceeded
 from ottla.client.producer.accumulator import Accumulator, PartitionQueue
-from ottla.client.producer.delivery import Batch, Delivery, Row
+from ottla.client.producer.delivery import Delivery, ProducerBatch, Row
 from ottla.client.producer.topics import Topics
 
 Place = Callable[[str, Row, int | None], Delivery]
@@ -23,15 +23,15 @@ class _Unplaced:
 
     def __init__(self, topic: str, now: float, timer: asyncio.TimerHandle) -> None:
         self.timer = timer
-        self.batch = Batch(PartitionQueue(topic, -1), now, 0)
+        self.batch = ProducerBatch(PartitionQueue(topic, -1), now, 0)
         self.partitions: list[int | None] = []
 
     def records(self) -> Iterator[tuple[Row, int | None]]:
         return zip(self.batch.rows, self.partitions, strict=True)
 
-    def failed(self, timestamp: int, failure: ClientError) -> Batch:
+    def failed(self, timestamp: int, failure: ClientError) -> ProducerBatch:
         """An outcome for a record that no batch takes."""
-        batch = Batch(self.batch.queue, self.batch.created, 0)
+        batch = ProducerBatch(self.batch.queue, self.batch.created, 0)
         batch.rows = [(0, timestamp, None, None, ())]
         batch.fail(failure)
         return batch
@@ -71,7 +71,7 @@ class Lobby:
         unplaced.partitions.append(partition)
         return Delivery(batch, len(batch.rows) - 1)
 
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[ProducerBatch]:
         """What waits here."""
         return [unplaced.batch for unplaced in self._waiting.values()]
 
@@ -91,7 +91,7 @@ class Lobby:
 
     def _place_all(self, topic: str) -> None:
         unplaced = self._leave(topic)
-        places: list[tuple[Batch, int]] = []
+        places: list[tuple[ProducerBatch, int]] = []
         for row, partition in unplaced.records():
             try:
                 places.append(self._place(topic, row, partition).place)

@@ -1,15 +1,15 @@
 """Settings of a consumer."""
 
 from ottla.base.settings.bounds import NonEmpty, OneOf, Range
-from ottla.base.settings.kinds import Kind, Setting
+from ottla.base.settings.kinds import Setting, ValueKind
 from ottla.client.settings.checks import ConsumerReset
 from ottla.client.settings.reasons import SHARE
 
-BOOLEAN = Kind.BOOLEAN
-STRING = Kind.STRING
-INT = Kind.INT
-LIST = Kind.LIST
-CLASS = Kind.CLASS
+BOOLEAN = ValueKind.BOOLEAN
+STRING = ValueKind.STRING
+INT = ValueKind.INT
+LIST = ValueKind.LIST
+CLASS = ValueKind.CLASS
 
 # One setting a declaration, its facts first, its sentence below.
 # fmt: off

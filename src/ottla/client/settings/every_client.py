@@ -2,17 +2,17 @@
 
 from ottla.base.settings.bounds import ListOf, OneOf, Range
 from ottla.base.settings.broker_security import SECURITY_SETTINGS as OF_BROKERS
-from ottla.base.settings.kinds import Kind, Setting
+from ottla.base.settings.kinds import Setting, ValueKind
 from ottla.base.settings.reasons import JAVA, LOOP, OAUTH, SASL, TLS
 from ottla.client.settings.checks import Addresses, PlainOnly
 from ottla.client.settings.reasons import JMX, PROVIDERS, SAMPLES, TELEMETRY
 
-BOOLEAN = Kind.BOOLEAN
-STRING = Kind.STRING
-INT = Kind.INT
-LONG = Kind.LONG
-LIST = Kind.LIST
-PASSWORD = Kind.PASSWORD
+BOOLEAN = ValueKind.BOOLEAN
+STRING = ValueKind.STRING
+INT = ValueKind.INT
+LONG = ValueKind.LONG
+LIST = ValueKind.LIST
+PASSWORD = ValueKind.PASSWORD
 
 # One setting a declaration, its facts first, its sentence below.
 # fmt: off

@@ -10,7 +10,7 @@ from typing import Any
 
 from ottla.base.settings.bounds import OneOf
 from ottla.base.settings.kinds import InvalidSetting as Refused
-from ottla.base.settings.kinds import Kind, Setting, parse
+from ottla.base.settings.kinds import Setting, ValueKind, parse
 from ottla.base.settings.security import NEITHER, asks_for_security
 from ottla.client.errors import InvalidSetting
 from ottla.client.settings.agreement import agree
@@ -19,15 +19,15 @@ from ottla.client.settings.tables import KINDS, ClientKind
 from ottla.client.settings.values import Settings
 
 _MEANING = {
-    Kind.BOOLEAN: "true or false",
-    Kind.STRING: "text",
-    Kind.PASSWORD: "text",
-    Kind.INT: "a whole number",
-    Kind.SHORT: "a whole number",
-    Kind.LONG: "a whole number",
-    Kind.DOUBLE: "a number",
-    Kind.LIST: "a list, or text with commas",
-    Kind.CLASS: "an object, a class or a word",
+    ValueKind.BOOLEAN: "true or false",
+    ValueKind.STRING: "text",
+    ValueKind.PASSWORD: "text",
+    ValueKind.INT: "a whole number",
+    ValueKind.SHORT: "a whole number",
+    ValueKind.LONG: "a whole number",
+    ValueKind.DOUBLE: "a number",
+    ValueKind.LIST: "a list, or text with commas",
+    ValueKind.CLASS: "an object, a class or a word",
 }
 _OBJECTS = frozenset(
     {
@@ -74,12 +74,12 @@ def _find(kind: ClientKind, written: object, is_keyword: bool) -> Setting:
 
 def _default(kind: ClientKind, setting: Setting) -> object:
     text = kind.default(setting)
-    return text if setting.kind is Kind.CLASS else _settled(setting, parse(setting, text))
+    return text if setting.kind is ValueKind.CLASS else _settled(setting, parse(setting, text))
 
 
 def _value(setting: Setting, value: object) -> object:
     if setting.name in _OBJECTS:
-        return _objects(value) if setting.kind is Kind.LIST else value
+        return _objects(value) if setting.kind is ValueKind.LIST else value
     text = _text(setting.kind, value)
     try:
         if text is None:
@@ -97,20 +97,20 @@ def allowed(setting: Setting) -> str:
     meaning = _MEANING[setting.kind]
     if setting.check is None:
         return meaning
-    return setting.check.valid if setting.kind is Kind.STRING else f"{meaning}, {setting.check.valid}"
+    return setting.check.valid if setting.kind is ValueKind.STRING else f"{meaning}, {setting.check.valid}"
 
 
-def _text(kind: Kind, value: object) -> str | None:
+def _text(kind: ValueKind, value: object) -> str | None:
     """The text for a Python value; None when a value of this type is certainly not meant."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
-        return str(value).lower() if kind is Kind.BOOLEAN else None
+        return str(value).lower() if kind is ValueKind.BOOLEAN else None
     if isinstance(value, int):
-        return str(value) if kind not in (Kind.BOOLEAN, Kind.LIST, Kind.CLASS) else None
+        return str(value) if kind not in (ValueKind.BOOLEAN, ValueKind.LIST, ValueKind.CLASS) else None
     if isinstance(value, float):
-        return repr(value) if kind is Kind.DOUBLE else None
-    if kind is Kind.LIST and isinstance(value, Iterable):
+        return repr(value) if kind is ValueKind.DOUBLE else None
+    if kind is ValueKind.LIST and isinstance(value, Iterable):
         items = list(value)
         return ",".join(items) if all(isinstance(item, str) for item in items) else None
     return None

@@ -1,14 +1,14 @@
 """Settings of a producer."""
 
 from ottla.base.settings.bounds import GzipLevel, NonEmpty, OneOf, Range
-from ottla.base.settings.kinds import Kind, Setting
+from ottla.base.settings.kinds import Setting, ValueKind
 
-BOOLEAN = Kind.BOOLEAN
-STRING = Kind.STRING
-INT = Kind.INT
-LONG = Kind.LONG
-LIST = Kind.LIST
-CLASS = Kind.CLASS
+BOOLEAN = ValueKind.BOOLEAN
+STRING = ValueKind.STRING
+INT = ValueKind.INT
+LONG = ValueKind.LONG
+LIST = ValueKind.LIST
+CLASS = ValueKind.CLASS
 
 # One setting a declaration, its facts first, its sentence below.
 # fmt: off

@@ -12,7 +12,7 @@ from ottla.replicas.partitions import Partition
 if TYPE_CHECKING:
     from ottla.base.settings.values import BrokerValues
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.groups.decision import Limits
+    from ottla.groups.decision import GroupLimits
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -58,13 +58,13 @@ class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
                 shard.carry_out_in_portions(shard.machine.decide_topics_removed([topic]).facts)
 
 
-def limits(values: "BrokerValues") -> "Limits":
+def limits(values: "BrokerValues") -> "GroupLimits":
     """What the broker's settings say about groups."""
     from ottla.groups.assignors import ASSIGNORS
-    from ottla.groups.decision import CONSUMER_DEFAULTS, Limits
+    from ottla.groups.decision import CONSUMER_DEFAULTS, GroupLimits
 
     integer: Callable[[str], int] = values.integer
-    return Limits(
+    return GroupLimits(
         min_session_ms=integer("group.min.session.timeout.ms"),
         max_session_ms=integer("group.max.session.timeout.ms"),
         initial_delay_ms=integer("group.initial.rebalance.delay.ms"),

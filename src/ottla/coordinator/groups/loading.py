@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ottla.coordinator.loading import Latest, apply_all, read_back
 from ottla.groups.facts import Fact, GroupFact, OffsetFact
 from ottla.groups.machine import GroupMachine
-from ottla.groups.records import BadRecord, is_known, read
+from ottla.groups.records import BadGroupRecord, is_known, read
 from ottla.replicas.context import BrokerContext
 from ottla.replicas.partitions import Partition
 
@@ -36,7 +36,7 @@ class Replay(Latest):
 def _read(key: bytes, value: bytes | None) -> Fact | None:
     try:
         return read(key, value)
-    except BadRecord as problem:
+    except BadGroupRecord as problem:
         logger.error("a record of __consumer_offsets is passed over: %s (key %s)", problem, key.hex())
         return None
 

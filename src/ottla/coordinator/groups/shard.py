@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.groups.cluster import ImageCluster
-from ottla.coordinator.shard import CoordinatorShard, Decided, Writer, read_clock
-from ottla.groups.decision import Decision, Limits
+from ottla.coordinator.shard import BatchWriter, CoordinatorShard, Decided, read_clock
+from ottla.groups.decision import GroupDecision, GroupLimits
 from ottla.groups.facts import Fact, OffsetFact
 from ottla.groups.machine import GroupMachine
 from ottla.groups.records import written
@@ -27,7 +27,7 @@ Answer: TypeAlias = "Message | asyncio.Future[Message] | None"
 class GroupShard(CoordinatorShard[Fact, Message]):
     """The groups of one partition."""
 
-    def __init__(self, coordinator: "GroupCoordinator", partition: Partition, limits: Limits) -> None:
+    def __init__(self, coordinator: "GroupCoordinator", partition: Partition, limits: GroupLimits) -> None:
         context = coordinator.context
         cluster = ImageCluster(context, coordinator.topic_patterns)
         self.machine = GroupMachine(limits, context.world.random, read_clock(context.clock), cluster)
@@ -37,9 +37,12 @@ class GroupShard(CoordinatorShard[Fact, Message]):
         super().__init__(context, coordinator.commits, partition, self.machine, written, seconds, compression)
 
     def carry_out(
-        self, decision: Decided[Fact, Message], refused: Callable[[ErrorCode], Message], writer: Writer | None = None
+        self,
+        decision: Decided[Fact, Message],
+        refused: Callable[[ErrorCode], Message],
+        writer: BatchWriter | None = None,
     ) -> Answer:
-        assert isinstance(decision, Decision)
+        assert isinstance(decision, GroupDecision)
         group_id = group_of(decision)
         if group_id is None:
             return super().carry_out(decision, refused, writer)
@@ -52,7 +55,7 @@ class GroupShard(CoordinatorShard[Fact, Message]):
             logger.info("%s", new_generation(decision, members, after))
         return answer
 
-    def _apply(self, facts: Sequence[Fact], writer: Writer | None) -> None:
+    def _apply(self, facts: Sequence[Fact], writer: BatchWriter | None) -> None:
         if writer is None:
             super()._apply(facts, writer)
             for fact in facts:

@@ -18,7 +18,7 @@ InThread: TypeAlias = Callable[[Callable[[], list[Answer]]], Awaitable[list[Answ
 
 
 class TopicPatterns:
-    """See the module. `topics` tells the present ones by name."""
+    """What every pattern in use matches. `topics` tells the present ones by name."""
 
     def __init__(self, topics: Callable[[], Mapping[str, object]]) -> None:
         self._topics = topics

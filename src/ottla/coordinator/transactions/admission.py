@@ -16,7 +16,7 @@ from ottla.base.vocabulary import TopicPartition
 from ottla.coordinator.transactions.joining import Joining, join
 from ottla.records.header import HEADER_SIZE, TRANSACTIONAL
 from ottla.replicas.partitions import Partition, PartitionTable
-from ottla.transactions.decision import Producer
+from ottla.transactions.decision import ProducerIdentity
 from ottla.wire.produce import ProduceRequest
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _NOT_NOW = (
 )
 
 
-class Refused(NamedTuple):
+class RefusedAppend(NamedTuple):
     error: ErrorCode
     message: str | None = None
 
@@ -50,7 +50,7 @@ class Refused(NamedTuple):
 class Admission(NamedTuple):
     """What may not be appended, by partition."""
 
-    refused: Mapping[TopicPartition, Refused]
+    refused: Mapping[TopicPartition, RefusedAppend]
 
 
 class Postponed:
@@ -74,7 +74,7 @@ class Client(NamedTuple):
     abortable: bool
 
 
-class Batch(NamedTuple):
+class TransactionalBatch(NamedTuple):
     """What the header of a transactional batch says, and where it goes."""
 
     partition: Partition
@@ -84,13 +84,15 @@ class Batch(NamedTuple):
 
 
 EVERYTHING = Admission({})
-SEVERAL_PRODUCERS = Refused(
+SEVERAL_PRODUCERS = RefusedAppend(
     ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
 )
-OUT_OF_ORDER = Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+OUT_OF_ORDER = RefusedAppend(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 _OVERTAKEN = {
-    ErrorCode.INVALID_TXN_STATE: Refused(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"),
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ErrorCode.INVALID_TXN_STATE: RefusedAppend(
+        ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
+    ),
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: RefusedAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
 }
 
 
@@ -106,7 +108,7 @@ def admit(coordinator: "TransactionCoordinator", request: ProduceRequest, versio
     beginning = [batch for batch in batches if not is_open(batch.partition, batch.producer_id, batch.epoch)]
     if not beginning:
         return EVERYTHING
-    producer = Producer(request.transactional_id, beginning[0].producer_id, beginning[0].epoch)
+    producer = ProducerIdentity(request.transactional_id, beginning[0].producer_id, beginning[0].epoch)
     names = frozenset(batch.partition.name for batch in beginning)
     errors = join(coordinator, Joining(producer, names, client.adds))
     if isinstance(errors, dict):
@@ -124,14 +126,16 @@ def admit(coordinator: "TransactionCoordinator", request: ProduceRequest, versio
     return Postponed(errors, finish)
 
 
-def _refused(beginning: "list[Batch]", errors: "Errors", client: Client) -> dict[TopicPartition, Refused]:
+def _refused(
+    beginning: "list[TransactionalBatch]", errors: "Errors", client: Client
+) -> dict[TopicPartition, RefusedAppend]:
     refused = {name: _told(error, client) for name, error in errors.items()}
     if client.adds and not refused:
         refused = {batch.partition.name: OUT_OF_ORDER for batch in beginning if _skips(batch)}
     return refused
 
 
-def _transactional(partitions: PartitionTable, request: ProduceRequest) -> list[Batch]:
+def _transactional(partitions: PartitionTable, request: ProduceRequest) -> list[TransactionalBatch]:
     """The transactional batches for partitions that are here."""
     batches = []
     for topic, parts in request.topics:
@@ -140,11 +144,11 @@ def _transactional(partitions: PartitionTable, request: ProduceRequest) -> list[
                 continue
             partition = partitions.find(topic, index)
             if isinstance(partition, Partition) and not partition.internal:
-                batches.append(Batch(partition, *_PRODUCER.unpack_from(records, _PRODUCER_AT)))
+                batches.append(TransactionalBatch(partition, *_PRODUCER.unpack_from(records, _PRODUCER_AT)))
     return batches
 
 
-def _skips(batch: Batch) -> bool:
+def _skips(batch: TransactionalBatch) -> bool:
     """Whether a producer that is not known in a partition begins there with another sequence number than zero.
 
     Where every transaction has an epoch of its own, something was then lost before.
@@ -159,13 +163,13 @@ def is_open(partition: Partition, producer_id: int, epoch: int) -> bool:
     return state is not None and state.transaction_first_offset >= 0 and state.epoch == epoch
 
 
-def _told(error: ErrorCode, client: Client) -> Refused:
+def _told(error: ErrorCode, client: Client) -> RefusedAppend:
     """The coordinator's error as a producer of some age understands it."""
     if error == ErrorCode.PRODUCER_FENCED:
-        return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+        return RefusedAppend(ErrorCode.INVALID_PRODUCER_EPOCH)
     if error == ErrorCode.TRANSACTION_ABORTABLE and not client.abortable:
-        return Refused(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
+        return RefusedAppend(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
     if error in _NOT_NOW or (error == ErrorCode.CONCURRENT_TRANSACTIONS and not client.adds):
         message = "Unable to verify the partition has been added to the transaction. Underlying error: " + error.name
-        return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, message)
-    return Refused(error)
+        return RefusedAppend(ErrorCode.NOT_ENOUGH_REPLICAS, message)
+    return RefusedAppend(error)

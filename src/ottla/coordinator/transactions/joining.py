@@ -15,7 +15,7 @@ from ottla.transactions.state import EPOCH_PER_TRANSACTION
 if TYPE_CHECKING:
     from ottla.coordinator.transactions.transaction_coordinator import TransactionCoordinator
     from ottla.coordinator.transactions.verification import Errors
-    from ottla.transactions.decision import Outcome, Producer
+    from ottla.transactions.decision import Outcome, ProducerIdentity
 
 RETRY_MS = "add.partitions.to.txn.retry.backoff.ms"
 RETRIES_END_MS = "add.partitions.to.txn.retry.backoff.max.ms"
@@ -24,7 +24,7 @@ RETRIES_END_MS = "add.partitions.to.txn.retry.backoff.max.ms"
 class Joining(NamedTuple):
     """Who wants which partitions in its transaction; without `adds` they must be in it."""
 
-    producer: "Producer"
+    producer: "ProducerIdentity"
     names: frozenset[TopicPartition]
     adds: bool
 

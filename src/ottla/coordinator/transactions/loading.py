@@ -6,7 +6,7 @@ from ottla.coordinator.loading import Latest, apply_all, read_back
 from ottla.replicas.context import BrokerContext
 from ottla.replicas.partitions import Partition
 from ottla.transactions.machine import TransactionMachine
-from ottla.transactions.records import BadRecord, is_known, read
+from ottla.transactions.records import BadTransactionRecord, is_known, read
 from ottla.transactions.state import TransactionFact
 
 logger = logging.getLogger("ottla.transactions")
@@ -17,7 +17,7 @@ def _facts(latest: Latest) -> list[TransactionFact]:
     for key, value in latest.records():
         try:
             facts.append(read(key, value))
-        except BadRecord as problem:
+        except BadTransactionRecord as problem:
             logger.error("a record of __transaction_state is passed over: %s (key %s)", problem, key.hex())
     return facts
 

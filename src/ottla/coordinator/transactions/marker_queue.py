@@ -39,7 +39,7 @@ class Loop(Protocol):
     def call_later(self, delay: float, callback: Callable[[], object], /) -> asyncio.TimerHandle: ...
 
 
-class Surroundings(Protocol):
+class MarkerContext(Protocol):
     """Where this works: a broker."""
 
     @property
@@ -98,7 +98,7 @@ class PendingMarkers:
 class MarkerQueue:
     """Of one shard."""
 
-    def __init__(self, context: Surroundings, markers: Markers, complete: Callable[[str], bool]) -> None:
+    def __init__(self, context: MarkerContext, markers: Markers, complete: Callable[[str], bool]) -> None:
         self._context = context
         self._markers = markers
         self._complete = complete

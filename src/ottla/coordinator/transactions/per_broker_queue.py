@@ -14,7 +14,7 @@ from ottla.wire.links import Link, LinkDown, Links
 T = TypeVar("T")
 
 
-class Surroundings(Protocol):
+class LinkContext(Protocol):
     """Where this works: a broker."""
 
     @property
@@ -27,11 +27,14 @@ class Surroundings(Protocol):
 
 
 class PerBrokerQueue(Generic[T]):
-    """See the module. `send` puts things on a link and deals with the answer; `failed` hears of those that got none."""
+    """One queue and one link for each broker.
+
+    `send` puts things on a link and deals with the answer; `failed` hears of those that got none.
+    """
 
     def __init__(
         self,
-        broker: Surroundings,
+        broker: LinkContext,
         send: Callable[[Link, list[T]], Awaitable[None]],
         failed: Callable[[list[T]], None],
         together: Callable[[list[T]], int] = len,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.coordinator.transactions.per_broker_queue import PerBrokerQueue, Surroundings
+from ottla.coordinator.transactions.per_broker_queue import LinkContext, PerBrokerQueue
 from ottla.log.producers import EndMarker
 from ottla.wire.links import Link
 from ottla.wire.messages.write_txn_markers import (
@@ -24,13 +24,13 @@ ANSWER_SECONDS = 5.0
 MOST_TOGETHER = 1_000
 """Transactions whose ends go in one request."""
 
-Told = Callable[[Mapping[TopicPartition, ErrorCode]], None]
+OnMarkersWritten = Callable[[Mapping[TopicPartition, ErrorCode]], None]
 
 
 class Order(NamedTuple):
     marker: EndMarker
     names: Sequence[TopicPartition]
-    done: Told
+    done: OnMarkersWritten
 
     def written(self) -> WritableTxnMarker:
         marker = self.marker
@@ -48,12 +48,12 @@ class Order(NamedTuple):
 
 
 class RemoteMarkers:
-    """See the module."""
+    """Markers on their way to other brokers."""
 
-    def __init__(self, broker: Surroundings) -> None:
+    def __init__(self, broker: LinkContext) -> None:
         self._queue: PerBrokerQueue[Order] = PerBrokerQueue(broker, _send, _failed, _together)
 
-    def send(self, broker_id: int, marker: EndMarker, names: Sequence[TopicPartition], done: Told) -> None:
+    def send(self, broker_id: int, marker: EndMarker, names: Sequence[TopicPartition], done: OnMarkersWritten) -> None:
         self._queue.add(broker_id, Order(marker, names, done))
 
     def gone(self, broker_id: int) -> None:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.coordinator.shard import CoordinatorShard, Decided, Writer, read_clock
+from ottla.coordinator.shard import BatchWriter, CoordinatorShard, Decided, read_clock
 from ottla.coordinator.transactions.marker_queue import RETRY_SECONDS, MarkerQueue, PendingMarkers
 from ottla.coordinator.transactions.markers import Markers
 from ottla.log.producers import EndMarker
 from ottla.replicas.partitions import Partition
-from ottla.transactions.decision import Decision, Limits, Outcome, Producer
+from ottla.transactions.decision import Outcome, ProducerIdentity, TransactionDecision, TransactionLimits
 from ottla.transactions.machine import TransactionMachine
 from ottla.transactions.records import written
-from ottla.transactions.state import State, Transaction, TransactionFact
+from ottla.transactions.state import Transaction, TransactionFact, TransactionState
 
 if TYPE_CHECKING:
     from ottla.coordinator.transactions.transaction_coordinator import TransactionCoordinator
@@ -35,7 +35,7 @@ RETRY_MS = "add.partitions.to.txn.retry.backoff.ms"
 class Adding(NamedTuple):
     """Partitions that are to come into a transaction which cannot begin yet."""
 
-    producer: Producer
+    producer: ProducerIdentity
     names: frozenset[TopicPartition]
     version: int
     place: "asyncio.Future[Outcome]"
@@ -48,7 +48,7 @@ class Adding(NamedTuple):
 class TransactionShard(CoordinatorShard[TransactionFact, Outcome]):
     """The transactional ids of one partition."""
 
-    def __init__(self, coordinator: "TransactionCoordinator", partition: Partition, limits: Limits) -> None:
+    def __init__(self, coordinator: "TransactionCoordinator", partition: Partition, limits: TransactionLimits) -> None:
         context = coordinator.context
         self.machine = TransactionMachine(
             limits, lambda: context.image.features.get(FEATURE, 0), read_clock(context.clock)
@@ -66,7 +66,9 @@ class TransactionShard(CoordinatorShard[TransactionFact, Outcome]):
         for transactional_id in self.machine.ending():
             self._end(transactional_id)
 
-    def ask(self, decision: Decision, why: str = "its producer asked for that") -> "Outcome | asyncio.Future[Outcome]":
+    def ask(
+        self, decision: TransactionDecision, why: str = "its producer asked for that"
+    ) -> "Outcome | asyncio.Future[Outcome]":
         """Carry out what somebody asked for; `why` is told where a transaction is aborted by it."""
         self._why = why
         answer = self.carry_out(decision, Outcome)
@@ -74,7 +76,7 @@ class TransactionShard(CoordinatorShard[TransactionFact, Outcome]):
         return answer
 
     def add(
-        self, producer: Producer, names: frozenset[TopicPartition], version: int
+        self, producer: ProducerIdentity, names: frozenset[TopicPartition], version: int
     ) -> "Outcome | asyncio.Future[Outcome]":
         """Partitions come into the transaction. While the one before is still ending, that is waited for a moment:
         it is quicker than to let the client come back."""
@@ -102,11 +104,11 @@ class TransactionShard(CoordinatorShard[TransactionFact, Outcome]):
             else:
                 answer.add_done_callback(partial(_pass_on, place))
 
-    def _apply(self, facts: Sequence[TransactionFact], writer: Writer | None) -> None:
+    def _apply(self, facts: Sequence[TransactionFact], writer: BatchWriter | None) -> None:
         super()._apply(facts, writer)
         for transactional_id, transaction in facts:
             if transaction is not None and transaction.state.ending:
-                if transaction.state is State.PREPARE_ABORT:
+                if transaction.state is TransactionState.PREPARE_ABORT:
                     self._tell_abort(transactional_id, transaction)
                 self._end(transactional_id)
 
@@ -132,7 +134,7 @@ class TransactionShard(CoordinatorShard[TransactionFact, Outcome]):
             transaction.producer_id,
             transaction.epoch,
             self.epoch,
-            transaction.state is State.PREPARE_COMMIT,
+            transaction.state is TransactionState.PREPARE_COMMIT,
             transaction.marker_version,
         )
         self._tell(PendingMarkers(transactional_id, marker, sorted(transaction.partitions)), self.place())

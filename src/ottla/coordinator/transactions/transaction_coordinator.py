@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ottla.coordinator.transactions.verification import RemoteCoordinators
     from ottla.metadata.delta import ClusterDelta
     from ottla.metadata.image import ClusterImage
-    from ottla.transactions.decision import Limits
+    from ottla.transactions.decision import TransactionLimits
 
 STATE_TOPIC = "__transaction_state"
 
 
-class Controller(TopicCreator, Protocol):
+class CoordinatorController(TopicCreator, Protocol):
     """Who makes the topic, and tells which brokers went."""
 
     def subscribe(self, subscriber: "Callable[[ClusterDelta, ClusterImage], None]") -> None: ...
@@ -48,7 +48,7 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
         self,
         context: BrokerContext,
         commits: Commits,
-        controller: Controller,
+        controller: CoordinatorController,
         partitions: PartitionTable,
         groups: GroupCoordinator,
     ) -> None:
@@ -106,11 +106,11 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
         return await load(self.context, shard.partition, shard.machine)
 
 
-def limits(values: "BrokerValues") -> "Limits":
+def limits(values: "BrokerValues") -> "TransactionLimits":
     """What the broker's settings say about transactions."""
-    from ottla.transactions.decision import Limits
+    from ottla.transactions.decision import TransactionLimits
 
-    return Limits(
+    return TransactionLimits(
         max_timeout_ms=values.integer("transaction.max.timeout.ms"),
         expiration_ms=values.integer("transactional.id.expiration.ms"),
         abort_check_ms=values.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms"),

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import TopicPartition
-from ottla.coordinator.transactions.per_broker_queue import PerBrokerQueue, Surroundings
-from ottla.transactions.decision import Producer
+from ottla.coordinator.transactions.per_broker_queue import LinkContext, PerBrokerQueue
+from ottla.transactions.decision import ProducerIdentity
 from ottla.wire.links import Link
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -29,7 +29,7 @@ Errors = dict[TopicPartition, ErrorCode]
 
 
 class Question(NamedTuple):
-    producer: Producer
+    producer: ProducerIdentity
     names: Collection[TopicPartition]
     adds: bool
     place: "Future[Errors]"
@@ -52,12 +52,12 @@ class Question(NamedTuple):
 class RemoteCoordinators:
     """Asked over one link each."""
 
-    def __init__(self, broker: Surroundings) -> None:
+    def __init__(self, broker: LinkContext) -> None:
         self._broker = broker
         self._queue: PerBrokerQueue[Question] = PerBrokerQueue(broker, _send, _failed, _together)
 
     def ask(
-        self, broker_id: int, producer: Producer, names: Collection[TopicPartition], adds: bool
+        self, broker_id: int, producer: ProducerIdentity, names: Collection[TopicPartition], adds: bool
     ) -> "Future[Errors]":
         """Of the broker that coordinates the producer's transactional id."""
         place: Future[Errors] = self._broker.loop.create_future()

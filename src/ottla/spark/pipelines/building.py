@@ -29,7 +29,7 @@ from ottla.spark.pipelines.definition import (
     table_from,
 )
 from ottla.spark.pipelines.files import Program, carry_along, where_in
-from ottla.spark.pipelines.graph import Node, dead_letter_node, graph_of, sink_node, source_node
+from ottla.spark.pipelines.graph import PipelineNode, dead_letter_node, graph_of, sink_node, source_node
 from ottla.spark.pipelines.sentences import sentence_of
 from ottla.spark.pipelines.workers import patiently
 
@@ -62,7 +62,7 @@ class Pipeline:
         self.variables = dict(variables or {})
         self.sources: dict[str, Source] = {}
         self.outputs: list[Output] = []
-        self._steps: list[Node] = []
+        self._steps: list[PipelineNode] = []
 
     # --- for pipelines in Python --------------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class Pipeline:
         """Give rows a name: SQL knows them, and `ottla pipeline plan` shows them."""
         inputs = _nearest_views(frame, self._names())
         self._view(name, frame)
-        self._steps.append(Node("step", name, detail, tuple(sorted(inputs))))
+        self._steps.append(PipelineNode("step", name, detail, tuple(sorted(inputs))))
         return self.spark.table(name)
 
     def sink(self, name: str, frame: "DataFrame", **given: Any) -> None:
@@ -149,7 +149,7 @@ class Pipeline:
             raise BadPipeline([f"step {step.name}: {sentence_of(problem)}"]) from problem
         self._view(step.name, frame)
         detail = "SQL" if step.sql else f"Python {step.python}" if step.python else "without duplicates"
-        self._steps.append(Node("step", step.name, detail, inputs))
+        self._steps.append(PipelineNode("step", step.name, detail, inputs))
 
     def _step_frame(self, step: Step) -> "DataFrame":
         if step.sql:
@@ -182,7 +182,7 @@ class Pipeline:
                 problems.append(f"sink {output.sink.name}: {sentence_of(problem)}")
         return problems
 
-    def graph(self) -> list[Node]:
+    def graph(self) -> list[PipelineNode]:
         names = set(self._names())
         return [
             *(source_node(source) for source in self.sources.values()),

@@ -132,7 +132,7 @@ class Definition(NamedTuple):
     sinks: tuple[Sink, ...]
 
 
-class _Reader:
+class _MappingReader:
     """One mapping of a document: each key asked for is looked at once, whatever is wrong is noted."""
 
     def __init__(self, where: str, given: Any, keys: Sequence[str], problems: list[str]) -> None:
@@ -211,7 +211,7 @@ class _Reader:
 def understand(document: Any, default_name: str) -> Definition:
     """A document's pipeline; BadPipeline with everything that is wrong."""
     problems: list[str] = []
-    reader = _Reader("the pipeline", document, _KEYS, problems)
+    reader = _MappingReader("the pipeline", document, _KEYS, problems)
     frame = _frame(reader, default_name)
     sources = [source_from(name, given, problems) for name, given in reader.mapping("sources").items()]
     sources += [table_from(name, given, problems) for name, given in reader.mapping("tables").items()]
@@ -229,13 +229,13 @@ def frame_of(name: str, given: Mapping[str, Any]) -> Frame:
     """What a pipeline written in Python says about itself with `PIPELINE = {…}`."""
     problems: list[str] = []
     keys = ("name", "bootstrap", "client", "spark", "trigger", "dead_letters")
-    frame = _frame(_Reader("PIPELINE", given, keys, problems), name)
+    frame = _frame(_MappingReader("PIPELINE", given, keys, problems), name)
     if problems:
         raise BadPipeline(problems)
     return frame
 
 
-def _frame(reader: _Reader, default_name: str) -> Frame:
+def _frame(reader: _MappingReader, default_name: str) -> Frame:
     name = reader.text("name", default_name)
     if not _PIPELINE_NAME.fullmatch(name):
         reader.problem(f"cannot be called {name!r}: letters, digits, dots, dashes and underscores")
@@ -256,7 +256,7 @@ def declare(make: Callable[[str, Any, list[str]], Any], name: str, given: Mappin
 
 def source_from(name: str, given: Any, problems: list[str]) -> Source:
     """A stream."""
-    reader = _Reader(f"source {name}", given, _SOURCE_KEYS, problems)
+    reader = _MappingReader(f"source {name}", given, _SOURCE_KEYS, problems)
     options = {"startingOffsets": reader.text("starting", "earliest"), **reader.pairs("options")}
     chosen = [key for key in ("topic", "topics", "pattern") if key in reader]
     if len(chosen) != 1:
@@ -276,7 +276,7 @@ def source_from(name: str, given: Any, problems: list[str]) -> Source:
 
 def table_from(name: str, given: Any, problems: list[str]) -> Source:
     """The last record of each key of a compacted topic."""
-    reader = _Reader(f"table {name}", given, _TABLE_KEYS, problems)
+    reader = _MappingReader(f"table {name}", given, _TABLE_KEYS, problems)
     if "topic" not in reader:
         reader.problem("needs a topic")
     topic = reader.text("topic")
@@ -287,7 +287,7 @@ def table_from(name: str, given: Any, problems: list[str]) -> Source:
 
 def step_from(name: str, given: Any, problems: list[str]) -> Step:
     """Rows made of other rows; a text is SQL."""
-    reader = _Reader(f"step {name}", {"sql": given} if isinstance(given, str) else given, _STEP_KEYS, problems)
+    reader = _MappingReader(f"step {name}", {"sql": given} if isinstance(given, str) else given, _STEP_KEYS, problems)
     chosen = [key for key in ("sql", "python", "deduplicate") if key in reader]
     if len(chosen) != 1:
         reader.problem("needs one of sql, python and deduplicate" + (f", not {' and '.join(chosen)}" if chosen else ""))
@@ -305,7 +305,7 @@ def step_from(name: str, given: Any, problems: list[str]) -> Step:
 
 def sink_from(name: str, given: Any, problems: list[str]) -> Sink:
     """Where rows go: a topic, Parquet files or the screen."""
-    reader = _Reader(f"sink {name}", given, _SINK_KEYS, problems)
+    reader = _MappingReader(f"sink {name}", given, _SINK_KEYS, problems)
     if not _SINK_NAME.fullmatch(name):
         reader.problem(f"cannot be called {name!r}: letters, digits, underscores, and behind the first dots and dashes")
     chosen = [key for key in _SINK_KINDS if key in reader]
@@ -346,13 +346,13 @@ def sink_from(name: str, given: Any, problems: list[str]) -> Sink:
     )
 
 
-def _sql_name(reader: _Reader, name: str) -> str:
+def _sql_name(reader: _MappingReader, name: str) -> str:
     if not _NAME.fullmatch(name):
         reader.problem("is no name for SQL: letters, digits and underscores")
     return name
 
 
-def _format(reader: _Reader, options: dict[str, str]) -> str:
+def _format(reader: _MappingReader, options: dict[str, str]) -> str:
     chosen = reader.text("format", "", choices=FORMATS)
     if chosen:
         options["format"] = chosen
@@ -363,10 +363,10 @@ def _format(reader: _Reader, options: dict[str, str]) -> str:
     return chosen
 
 
-def _watermark(name: str, source: _Reader, problems: list[str]) -> Watermark | None:
+def _watermark(name: str, source: _MappingReader, problems: list[str]) -> Watermark | None:
     if "watermark" not in source:
         return None
-    reader = _Reader(f"source {name}: watermark", source.mapping("watermark"), _WATERMARK_KEYS, problems)
+    reader = _MappingReader(f"source {name}: watermark", source.mapping("watermark"), _WATERMARK_KEYS, problems)
     column, delay = reader.text("column"), reader.interval("delay")
     if not (column and delay):
         reader.problem("needs a column and a delay, for example {column: time, delay: 10 minutes}")

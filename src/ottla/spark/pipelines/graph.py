@@ -17,7 +17,7 @@ _ENDS_TABLES = frozenset({"where", "group", "having", "order", "limit", "union",
 _BEGINS_TABLES = frozenset({"from", "join"})
 
 
-class Node(NamedTuple):
+class PipelineNode(NamedTuple):
     """A source, table, step or sink."""
 
     kind: str
@@ -50,7 +50,7 @@ def tables_in(sql: str, known: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def graph_of(definition: Definition) -> list[Node]:
+def graph_of(definition: Definition) -> list[PipelineNode]:
     """Every part of a pipeline with its inputs; BadPipeline when steps go round in a circle."""
     known = [source.name for source in definition.sources] + [step.name for step in definition.steps]
     steps = [_step_node(step, known) for step in definition.steps]
@@ -62,39 +62,41 @@ def graph_of(definition: Definition) -> list[Node]:
     ]
 
 
-def source_node(source: Source) -> Node:
+def source_node(source: Source) -> PipelineNode:
     details = [f"topic {source.topics}"]
     if source.format:
         details.append(source.format)
     if source.watermark:
         details.append(f"up to {source.watermark.delay} late by {source.watermark.column}")
-    return Node("table" if source.table else "source", source.name, ", ".join(details), ())
+    return PipelineNode("table" if source.table else "source", source.name, ", ".join(details), ())
 
 
-def _step_node(step: Step, known: Sequence[str]) -> Node:
+def _step_node(step: Step, known: Sequence[str]) -> PipelineNode:
     if step.sql:
         inputs = tuple(name for name in tables_in(step.sql, known) if name != step.name)
-        return Node("step", step.name, "SQL", inputs)
+        return PipelineNode("step", step.name, "SQL", inputs)
     detail = f"Python {step.python}" if step.python else f"without duplicates of {', '.join(step.deduplicate)}"
-    return Node("step", step.name, detail, step.inputs)
+    return PipelineNode("step", step.name, detail, step.inputs)
 
 
-def sink_node(sink: Sink, inputs: tuple[str, ...]) -> Node:
+def sink_node(sink: Sink, inputs: tuple[str, ...]) -> PipelineNode:
     place = "the screen" if sink.kind == "screen" else f"{sink.kind} {sink.place}"
     details = [place, *([sink.format] if sink.format else []), sink.mode]
     if sink.kind == "topic":
         details.append(sink.options.get("delivery", "exactly-once"))
-    return Node("sink", sink.name, ", ".join(details), inputs)
+    return PipelineNode("sink", sink.name, ", ".join(details), inputs)
 
 
-def dead_letter_node(topic: str, sources: Iterable[Source]) -> list[Node]:
+def dead_letter_node(topic: str, sources: Iterable[Source]) -> list[PipelineNode]:
     readers = tuple(source.name for source in sources if not source.table and (source.format or source.watermark))
-    return [Node("sink", "dead_letters", f"topic {topic}, late and undecodable records", readers)] if topic else []
+    return (
+        [PipelineNode("sink", "dead_letters", f"topic {topic}, late and undecodable records", readers)] if topic else []
+    )
 
 
-def _in_order(steps: list[Node], ready: set[str]) -> list[Node]:
+def _in_order(steps: list[PipelineNode], ready: set[str]) -> list[PipelineNode]:
     """Steps after what they are made of."""
-    ordered: list[Node] = []
+    ordered: list[PipelineNode] = []
     waiting = list(steps)
     while waiting:
         able = [step for step in waiting if all(name in ready for name in step.inputs)]
@@ -124,7 +126,7 @@ def advice(definition: Definition) -> list[str]:
     return notes
 
 
-def graph_json(name: str, nodes: Sequence[Node]) -> dict[str, Any]:
+def graph_json(name: str, nodes: Sequence[PipelineNode]) -> dict[str, Any]:
     return {
         "pipeline": name,
         "nodes": [
@@ -133,9 +135,9 @@ def graph_json(name: str, nodes: Sequence[Node]) -> dict[str, Any]:
     }
 
 
-def draw(nodes: Sequence[Node]) -> str:
+def draw(nodes: Sequence[PipelineNode]) -> str:
     """The graph as text: from each sink back to its sources; what was drawn before is only named again."""
-    by_name: Mapping[str, Node] = {node.name: node for node in nodes if node.kind != "sink"}
+    by_name: Mapping[str, PipelineNode] = {node.name: node for node in nodes if node.kind != "sink"}
     drawn: set[str] = set()
     lines: list[str] = []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Place:
+class PipelineDirectory:
     """A pipeline's directory."""
 
     def __init__(self, name: str) -> None:

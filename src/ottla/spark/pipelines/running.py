@@ -60,7 +60,7 @@ class Order(NamedTuple):
     """Where its log is on this machine; empty when it goes to a terminal."""
 
 
-class Told(NamedTuple):
+class RunEvent(NamedTuple):
     """Something that happened: a line for people, and what the registry hears where it is a batch."""
 
     line: str
@@ -113,7 +113,7 @@ class Run:
         self,
         pipeline: Pipeline,
         order: Order,
-        tell: Callable[[Told], None],
+        tell: Callable[[RunEvent], None],
         started: Callable[[], None] = lambda: None,
     ) -> None:
         self._pipeline = pipeline
@@ -205,7 +205,7 @@ class Run:
                 return FINISHED
             self._board.refresh(0)
             if self._stopping.is_set() or self._is_asked_to_stop():
-                self._tell(Told(f"stopping {self._name}: the batches that run come to their end"))
+                self._tell(RunEvent(f"stopping {self._name}: the batches that run come to their end"))
                 self._end_gently()
                 return STOPPED
             self._stay_in_touch()
@@ -225,7 +225,7 @@ class Run:
             each.last["dead_letters"] = each.desk.written if each.desk else None
             self._publisher.put(PROGRESS, f"{self._name}/{each.name}", each.last)
             if each.last["input_rows"]:
-                self._tell(Told(line_of(each.last), each.last))
+                self._tell(RunEvent(line_of(each.last), each.last))
 
     def _see_to_dead_letters(self, each: _Running, progress: dict[str, Any]) -> None:
         if each.desk is not None:
@@ -237,7 +237,7 @@ class Run:
         for each in self._running:
             problem = each.query.exception()
             if is_late_worker(problem) and each.starts < ATTEMPTS:
-                self._tell(Told(f"{each.name}: a Python worker of Spark was late; starting the query again"))
+                self._tell(RunEvent(f"{each.name}: a Python worker of Spark was late; starting the query again"))
                 each.start_again()
                 self._until_reading(each)
                 again = True
