@@ -29,6 +29,10 @@ LONG = {"src/ottla/wire/fetch.py _read": "one pass over the bytes of every fetch
 SHARED_NAMES = {"Broker": "what programs call it (client, test kit), and the broker itself"}
 """Class names in more than two rooms, each with the reason."""
 
+KIT = REPOSITORY / "tests" / "kit"
+LOOSE: dict[str, str] = {}
+"""Tests that stand something together of loose attributes, each with the reason why no port can be implemented."""
+
 # Absolute paths of somebody's machine. /proc, /dev and /usr are the system's own.
 WORKPLACE = re.compile(r"(?<![\w.~$}{])/(work|home|root|tmp|Users|mnt|opt|var/tmp)/[\w.-]+")
 READ_SUFFIXES = {".py", ".pyx", ".c", ".md", ".toml", ".sh", ".json", ".txt", ".yml", ""}
@@ -124,6 +128,45 @@ def test_every_name_is_used_by_the_code_itself() -> None:
         and not (each.module.startswith(OFFERED) and each.name in of_tests)
     }
     assert found == set(ALIVE), "dead, or alive again: remove it, or say in ALIVE why it stays"
+
+
+def kit_modules() -> dict[str, Path]:
+    """By the names that tests import them by."""
+    return {".".join(path.relative_to(KIT.parent).with_suffix("").parts): path for path in KIT.rglob("*.py")}
+
+
+def imported(path: Path) -> set[str]:
+    """The modules that a file imports, and the names it imports from them, as if they were modules too."""
+    found: set[str] = set()
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_what_is_in_the_tests_kit_has_more_than_one_user() -> None:
+    users = {path: imported(path) for path in (REPOSITORY / "tests").rglob("*.py")}
+    counts = {name: sum(name in found for found in users.values()) for name in kit_modules()}
+    assert not {name: count for name, count in counts.items() if count < 2}, "it belongs beside the test that uses it"
+
+
+def test_the_front_page_of_the_tests_kit_has_a_row_for_each_module() -> None:
+    rows, folder = [], ""
+    for line in (KIT / "README.md").read_text().splitlines():
+        if heading := re.match(r"## `(\w+)`", line):
+            folder = heading[1]
+        elif row := re.match(r"\| `(\w+)\.py` \| \S", line):
+            rows.append(f"kit.{folder}.{row[1]}")
+    assert sorted(rows) == sorted(kit_modules())
+
+
+def test_fakes_implement_ports() -> None:
+    loose = {
+        name_of(path) for path in (REPOSITORY / "tests").rglob("*.py") if "types.SimpleNamespace" in imported(path)
+    }
+    assert loose == set(LOOSE), "a fake implements a port, or is a small class: see tests/kit/README.md"
 
 
 def test_code_that_is_generated_is_marked_for_reviews() -> None:

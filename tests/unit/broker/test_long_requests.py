@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any, SupportsIndex, overload
 
 import pytest
@@ -197,8 +196,4 @@ def test_no_list_that_a_client_sends_is_looked_through_in_one_turn(
 def test_no_list_that_a_controller_gets_is_looked_through_in_one_turn(
     life: Life, api: Api, version: int, path: Path
 ) -> None:
-    assembly = life.assembly
-    host = SimpleNamespace(
-        controller=assembly._controller, quorum=assembly.quorum, dispatcher=life.broker.dispatcher, lost_brokers=None
-    )
-    assert most_in_a_turn(life, server.handler_of(api), host, (api, version, path)) <= AT_A_TIME
+    assert most_in_a_turn(life, server.handler_of(api), life.assembly.server, (api, version, path)) <= AT_A_TIME
