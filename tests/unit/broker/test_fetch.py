@@ -13,6 +13,7 @@ from kit.worlds.loop_time import LoopTime
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import File
 from ottla.base.vocabulary import TopicId, TopicPartition
+from ottla.broker.fetches.fetch import Fetch
 from ottla.broker.handlers import fetch
 from ottla.log.cached_reads import CachedReads, NotCached, Reader
 from ottla.log.files import StorageFailure, World
@@ -375,7 +376,7 @@ async def test_a_fetch_that_breaks_at_its_deadline_ends_its_own_connection(
     time = LoopTime(monkeypatch)
     story.topic(1)
     story.fetch(1)
-    monkeypatch.setattr(fetch.Fetch, "_complete", broken)
+    monkeypatch.setattr(Fetch, "_complete", broken)
     time.forward(61)
     await until(lambda: story.client.dropped is not None, "its connection ends")
     assert len(story.broker.waiting) == 0
@@ -385,7 +386,7 @@ async def test_a_fetch_of_very_many_partitions_that_breaks_ends_its_own_connecti
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story.topic(35)
-    monkeypatch.setattr(fetch.Fetch, "_complete", broken)
+    monkeypatch.setattr(Fetch, "_complete", broken)
     story.fetch(35, max_wait_ms=0)
     await until(lambda: story.client.dropped is not None, "its connection ends")
 
@@ -437,7 +438,7 @@ async def test_what_comes_to_a_large_session_while_it_is_looked_into_is_not_miss
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "NEWS_AT_ONCE", 10)
-    monkeypatch.setattr(fetch.Fetch, "_complete", lambda each: each.place.complete(each.answer()))
+    monkeypatch.setattr(Fetch, "_complete", lambda each: each.place.complete(each.answer()))
     story.topic(35)
     story.fetch(35, session_epoch=0, max_wait_ms=0)
     await asyncio.wait_for(story.client.answered.wait(), 30)

@@ -1,7 +1,7 @@
 """Fetches of very many partitions: read, planned and answered in steps between other requests.
 
 Owns: when such a request is read and when its answer is written. Never knows: what is found in a partition
-(`handlers/fetch.py` does). Invariant: each is answered, or its connection ends.
+(`client_fetch` and `follower_fetch` do). Invariant: each is answered, or its connection ends.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from ottla.wire.release import released
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.handlers.fetch import Fetch
+    from ottla.broker.fetches.fetch import Fetch
 
 Planned: TypeAlias = "Callable[[FetchRequest, FetchPlan, Deferred], Fetch | None]"
 
