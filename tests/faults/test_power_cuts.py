@@ -8,9 +8,10 @@ from random import Random
 
 import pytest
 
-from kit.disks.faulty_log import KEYED, SMALL, Down, FaultyLog
-from ottla.base.errors import ErrorCode
+from kit.disks.faulty_log import DATA, KEYED, SMALL, Down, FaultyLog
 from ottla.log.checkpoints import Checkpoint
+from ottla.log.partition_log import PartitionLog
+from ottla.log.segment import FileRange
 
 
 def lose_power(life: FaultyLog) -> None:
@@ -277,7 +278,7 @@ def test_a_clean_log_whose_last_segment_is_garbage_is_opened_up_to_it() -> None:
     assert f"{last.base_offset:020d}.log.cut-0" in life.disk.inner.list("/data/orders-0")
 
 
-def test_an_index_that_names_impossible_places_is_told_to_readers_as_damage() -> None:
+def test_an_index_that_names_impossible_places_is_made_anew() -> None:
     life = FaultyLog(SMALL)
     life.boot()
     life.make()
@@ -291,7 +292,28 @@ def test_an_index_that_names_impossible_places_is_told_to_readers_as_damage() ->
     life.make()
 
     assert life.log is not None
-    assert life.log.read(3, 1 << 20, life.log.end_offset, True) == ErrorCode.CORRUPT_MESSAGE
+    assert isinstance(life.log.read(3, 1 << 20, life.log.end_offset, True), FileRange)
+    life.compare(power_lost=False)
+
+
+def test_indexes_that_come_back_unsynced_after_a_new_beginning_are_made_anew() -> None:
+    life = FaultyLog(SMALL)
+    life.boot()
+    life.make()
+    life.follow(2)
+    life.stop()
+    life.boot()
+    life.make()
+    life.clock.now += 1000
+    life.follow(1)
+    life.flush()
+    assert life.attempt(PartitionLog.roll)
+    life.disk.sync_directory(f"{DATA}/orders-0")  # as a compaction does
+    life.begin_anew(10)
+    life.checkpoint()
+    assert life.end("loses power", 0)
+    life.boot()
+    life.compare(power_lost=True)
 
 
 def test_a_log_that_is_whole_is_not_read_through_after_a_clean_stop() -> None:

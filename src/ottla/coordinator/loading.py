@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import ByteView
+from ottla.log.cached_reads import CachedReads, ColdLookUp
 from ottla.log.files import StorageFailure
 from ottla.log.segment import FileRange
 from ottla.records.batch import read_records
@@ -85,10 +86,11 @@ async def read_back(context: BrokerContext, partition: Partition, latest: Latest
     """
     log = partition.log
     tries = 0
+    cached: CachedReads | None = CachedReads()
     while log is not None and partition.leads and latest.next_offset < log.end_offset:
         try:
             offset = max(latest.next_offset, log.start_offset)
-            found = log.read(offset, slice_bytes, log.end_offset, at_least_one=True)
+            found = log.read(offset, slice_bytes, log.end_offset, True, cached)
             if found is None:
                 break
             if isinstance(found, ErrorCode):
@@ -96,7 +98,10 @@ async def read_back(context: BrokerContext, partition: Partition, latest: Latest
             await context.run_blocking(lambda found=found: latest.take(found))  # type: ignore[misc]
             if latest.next_offset <= offset:
                 raise CorruptBatch(offset, "no whole batch is there")
-            tries = 0
+            tries, cached = 0, CachedReads()
+        except ColdLookUp as cold:
+            await context.run_blocking(cold.warm)
+            cached = None
         except (OSError, StorageFailure, CorruptBatch) as problem:
             tries += 1
             if tries == READ_TRIES:

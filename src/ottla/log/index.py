@@ -249,10 +249,19 @@ class SparseIndex:
     def reset(self) -> None:
         """Begin with nothing, whatever the file holds; there is none until the next `spill` by name."""
         _remove(self._disk, self.path)
+        self.blank()
+
+    def blank(self) -> None:
+        """Know nothing, and leave the file alone: what is told from here on stays in memory."""
         self.close()
         self._tail = bytearray()
         self._tail_bytes = math.inf
         self._written = self.entries = 0
+
+    def take(self, other: "SparseIndex") -> None:
+        """After `reset`: hold what another one has in memory; `spill` writes it."""
+        self._tail = other._tail
+        self.entries = other.entries
 
     def close(self) -> None:
         """Let the windows go; what is in the tail stays, and the file is read again when needed."""
@@ -343,8 +352,12 @@ class TimeIndex(SparseIndex):
         super().keep(entries)
         self._last = None
 
-    def reset(self) -> None:
-        super().reset()
+    def blank(self) -> None:
+        super().blank()
+        self._last = None
+
+    def take(self, other: SparseIndex) -> None:
+        super().take(other)
         self._last = None
 
     def truncate_to(self, offset: int) -> None:

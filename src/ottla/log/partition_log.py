@@ -307,8 +307,10 @@ class PartitionLog(StoredLog):
                 max_bytes = first
             length = min(end - position, max_bytes)
             return FileRange(segment.file, position, length) if length > 0 else None
-        except CorruptBatch:
-            return ErrorCode.CORRUPT_MESSAGE
+        except CorruptBatch as damage:
+            if not self._mend(segment, damage, cached):
+                return ErrorCode.CORRUPT_MESSAGE
+            return self._read_indexed(offset, max_bytes, upper_offset, at_least_one, cached)
         except NotCached:
             raise self._cold(segment, lambda twin: (twin.locate(offset), twin.locate(upper_offset))) from None
         except OSError as error:
@@ -358,7 +360,9 @@ class PartitionLog(StoredLog):
                 except NotCached:
                     raise self._cold(segment, lambda twin: twin.index.offset_beyond(end)) from None
                 following = run.following(slot)
-                return beyond or (self.end_offset if following is None else following)
+                if beyond is None or beyond <= offset:  # the latter says an index that is wrong
+                    return self.end_offset if following is None else following
+                return beyond
         return self.end_offset
 
     def time_search(self, timestamp: int | None) -> TimeSearch:

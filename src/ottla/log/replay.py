@@ -51,7 +51,8 @@ def rebuild(table: ProducerTable, segments: Sequence[Segment], start_offset: int
     for segment, limit in zip(segments, limits, strict=True):
         if limit <= table.end_offset or segment.base_offset >= end_offset:
             continue
-        for position, header in segment.headers(segment.index.position_for(table.end_offset)):
+        located = segment.locate(table.end_offset)
+        for position, header in () if located is None else segment.headers(located.position):
             if header.base_offset >= end_offset:
                 break
             if header.last_offset < table.end_offset:

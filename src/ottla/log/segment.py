@@ -345,19 +345,21 @@ class Segment:
     def locate(self, offset: int, cached: CachedReads | None = None) -> Located | None:
         """The first batch that reaches `offset` or lies beyond it; None when there is none here.
 
-        With `cached` it raises NotCached rather than wait for the disk.
+        With `cached` it raises NotCached rather than wait for the disk. Raises CorruptBatch where the index does not
+        lead to batches, or these do not lead to the end.
         """
-        position, following = self.index.bracket(offset, cached)
+        start, following = self.index.bracket(offset, cached)
+        position = start
         end = self.size
-        if position < 0:
+        if not 0 <= position <= end:
             raise CorruptBatch(position, f"the index of {self.path} names a place that cannot be")
         file = self._file or self.file
         read_at = file.read_at if cached is None else cached.reader(file)
         unpack = _SPAN.unpack_from
         if following is not None and _SEARCH_BYTES < following - position <= end - position - _SPAN.size:
             # Large batches have an entry each: most likely the next one's batch is it.
-            base, length, _ = unpack(read_at(following, _SPAN.size))
-            if base <= offset:
+            base, length, delta = unpack(read_at(following, _SPAN.size))
+            if self.base_offset <= base <= offset <= base + delta:
                 return _new(Located, (following, length + LOG_OVERHEAD, base))
         while position < end:
             chunk = read_at(position, _SEARCH_BYTES)
@@ -366,13 +368,17 @@ class Segment:
             while at <= last:
                 base, length, delta = unpack(chunk, at)
                 if base + delta >= offset:
+                    if base > offset and start and position + at == start:
+                        raise CorruptBatch(position, f"the index of {self.path} leads beyond offset {offset}")
                     return _new(Located, (position + at, length + LOG_OVERHEAD, base))
                 if length < HEADER_SIZE - LOG_OVERHEAD:
                     raise CorruptBatch(position + at, f"a batch of {length + LOG_OVERHEAD} bytes in {self.path}")
                 at += length + LOG_OVERHEAD
             if at == 0:
-                return None
+                break
             position += at
+        if position != end:
+            raise CorruptBatch(position, f"the batches of {self.path} do not lead to its end")
         return None
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
@@ -415,6 +421,45 @@ class Segment:
         except CorruptBatch:
             return False
         return end == self.size
+
+    # Indexes that are wrong
+
+    def reindex(self) -> bool:
+        """Tell the offset and the time index in memory anew, by the batches; answers whether these are whole, as far
+        as their headers say. For a segment of one's own over the same files (`twin`). Blocking; raises OSError."""
+        self.index.blank()
+        self.time_index.blank()
+        self._latest = (-1, self.base_offset)
+        self._gap = 0
+        return self._note_from(0, self.base_offset)
+
+    def _note_from(self, end: int, expected: int) -> bool:
+        try:
+            for position, header in self.headers(end):
+                if not expected <= header.base_offset <= header.last_offset:
+                    return False
+                self.note(position, header.size, header.last_offset, header.max_timestamp)
+                expected = header.next_offset
+                end = position + header.size
+        except CorruptBatch:
+            return False
+        return end == self.size
+
+    def adopt_indexes(self, other: "Segment") -> bool:
+        """Take what another one over the same files has told anew, which `seal` writes; False when it went another way
+        since. Raises StorageFailure, and then nothing has changed for readers but the time that a look-up takes."""
+        if other.size > self.size:
+            return False
+        end, other.size = other.size, self.size
+        if not other._note_from(end, self.base_offset):
+            return False
+        self.index.reset()
+        self.time_index.reset()
+        self.time_index.take(other.time_index)
+        self.index.take(other.index)
+        self._latest = other.latest
+        self._gap = other._gap
+        return True
 
     # Cutting, renaming, going
 

@@ -11,16 +11,20 @@ follow (`SegmentRun.settle`). A failure before the change leaves no trace; after
 written, flushed or closed before it has caught up. A flush counts when it has run whole, and not at all otherwise.
 """
 
+import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from errno import EAGAIN
 from functools import partial
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.vocabulary import NO_TOPIC_ID, TopicId, TopicPartition
+from ottla.log.cached_reads import CachedReads, ColdLookUp
 from ottla.log.epochs import EpochHistory
 from ottla.log.files import LARGEST_RELATIVE_OFFSET, StorageFailure, World
 from ottla.log.flushing import FlushTicket, Removal
+from ottla.log.mending import Mending
 from ottla.log.producers import ProducerTable
 from ottla.log.replay import rebuild
 from ottla.log.retention import Bounds, expired_count
@@ -28,6 +32,9 @@ from ottla.log.segment import Located, Segment
 from ottla.log.segment_run import SegmentRun
 from ottla.log.settings import LogSettings
 from ottla.log.snapshots import SnapshotFiles
+from ottla.records.header import CorruptBatch
+
+_logger = logging.getLogger(__name__)
 
 ROLL_TIME_UNKNOWN = -(1 << 64)
 """A roll time that sends every append the long way, which works the real one out."""
@@ -59,6 +66,7 @@ class StoredLog:
         "_high_watermark",
         "_last_fitting",
         "_lasting_names",
+        "_mendings",
         "_names",
         "_recent_offsets",
         "_recent_positions",
@@ -124,6 +132,8 @@ class StoredLog:
         # stop leaves that out only where nobody can have changed any since the last one.
         self._names = 1 if loaded.names_last else 2
         self._lasting_names = 0
+        # Of segments whose index seemed wrong since the log was opened, or cut.
+        self._mendings: dict[Segment, Mending] = {}
         self.settings = settings
         self._activate()
 
@@ -288,7 +298,7 @@ class StoredLog:
         active, going = items[kept - 1], items[kept:]
         start_offset = min(self.start_offset, offset)
         try:
-            located = active.locate(offset)
+            located = self._locate(active, offset)
             position = active.size if located is None else located.position
             producers = self._producers_at(items[:kept], start_offset, offset, located)
         except OSError as error:
@@ -302,6 +312,40 @@ class StoredLog:
         self.epochs.truncate_end(offset)
         self.high_watermark = self._high_watermark
         self.settle()
+        return True
+
+    def _locate(self, segment: Segment, offset: int) -> Located | None:
+        try:
+            return segment.locate(offset)
+        except CorruptBatch as damage:
+            if not self._mend(segment, damage, None):
+                raise
+            return segment.locate(offset)
+
+    def _mend(self, segment: Segment, damage: CorruptBatch, cached: CachedReads | None) -> bool:
+        """A look-up in a segment met what is no batch: have its indexes told anew, which are derived data; answers
+        whether that was done, and the look-up is worth another try. It is looked at once in the life of a process.
+
+        With `cached` it raises ColdLookUp, as all batches have to be read. Raises StorageFailure.
+        """
+        mending = self._mendings.get(segment)
+        if mending is None:
+            mending = Mending(segment.twin(self._settings))
+            self._mendings = {each: known for each, known in self._mendings.items() if each in self._run.items}
+            self._mendings[segment] = mending
+        if not mending.ran:
+            if cached is not None:
+                raise ColdLookUp(mending.run) from None
+            mending.run()
+        rebuilt, mending.found = mending.found, None
+        if rebuilt is None or not segment.adopt_indexes(rebuilt):
+            return False
+        _logger.warning("%s: its index was wrong (%s) and has been made anew", segment.path, damage)
+        self._sealed = [each for each in self._run.items if each is segment or each in self._sealed]
+        self._owe(segment.seal)
+        with suppress(StorageFailure):
+            # What cannot be written waits, and whoever writes next says so.
+            self.settle()
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -323,13 +367,17 @@ class StoredLog:
         """All that memory knows of what is cut off goes."""
         self.generation += 1
         self._names += 1
+        # A power cut may bring back names of segments whose indexes were never synced, and a recovery point above
+        # them would vouch for these.
+        unproven = [segment.base_offset for segment in self._sealed if segment not in self._run.items]
         self._sealed = [segment for segment in self._sealed if segment in self._run.items[:-1]]
         self.end_offset = offset
         self.start_offset = start_offset
-        self.recovery_point = min(self.recovery_point, offset)
+        self.recovery_point = min(self.recovery_point, offset, *unproven)
         if self.cleaned_offset is not None:
             self.cleaned_offset = min(self.cleaned_offset, offset)
         self.producers = producers
+        self._mendings.clear()
         self._activate()
         self._owe(partial(self._snapshots.remove_outside, start_offset, offset))
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ottla.log.files import StorageFailure
 from ottla.log.segment import Segment, SegmentTwin
 from ottla.records.batch import find_timestamp, latest_timestamp
-from ottla.records.header import BatchHeader
+from ottla.records.header import BatchHeader, CorruptBatch
 
 
 class TimedOffset(NamedTuple):
@@ -42,10 +42,19 @@ class TimeSearch(NamedTuple):
                     path = segment.path
                     if self.timestamp is not None and segment.largest_timestamp >= self.timestamp:
                         # As Kafka: the first segment that can hold it decides.
-                        return _first_in(segment, self.timestamp, self.start_offset)
+                        return self._first_in(segment, self.timestamp)
             return self._latest() if self.timestamp is None else None
         except OSError as error:
             raise StorageFailure.of(path, error) from error
+
+    def _first_in(self, segment: Segment, timestamp: int) -> TimedOffset | None:
+        try:
+            return _first_in(segment, timestamp, self.start_offset)
+        except CorruptBatch:
+            # The index may be wrong; who reads there mends it, and here the batches tell.
+            if not segment.reindex():
+                raise
+            return _first_in(segment, timestamp, self.start_offset)
 
     def _latest(self) -> TimedOffset | None:
         """The first record that has the greatest timestamp of all."""
@@ -68,8 +77,8 @@ def _greatest(twin: SegmentTwin) -> int:
 
 
 def _first_in(segment: Segment, timestamp: int, start_offset: int) -> TimedOffset | None:
-    position = segment.index.position_for(max(segment.time_index.offset_for(timestamp), start_offset))
-    for header, data in _batches(segment, position):
+    located = segment.locate(max(segment.time_index.offset_for(timestamp), start_offset))
+    for header, data in () if located is None else _batches(segment, located.position):
         if header.max_timestamp < timestamp or header.last_offset < start_offset:
             continue
         found = find_timestamp(data(), header, timestamp, start_offset)
