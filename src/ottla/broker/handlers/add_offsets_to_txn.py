@@ -1,4 +1,7 @@
-"""AddOffsetsToTxn, v0 to v4: the offsets of a group become part of a transaction."""
+"""AddOffsetsToTxn, v0 to v4: the offsets of a group become part of a transaction.
+
+KIP-98; KIP-890 (v4: errors after which a transaction can still be aborted).
+"""
 
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any

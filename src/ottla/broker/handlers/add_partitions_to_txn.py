@@ -2,6 +2,8 @@
 
 Up to v3 a client asks for its own transaction; from v4 on brokers ask for several, and may only want to know whether
 the partitions are in them.
+
+KIP-98; KIP-890 (v4: brokers verify, v5: errors after which a transaction can still be aborted).
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""AddRaftVoter, v0 to v1: one more voter in the quorum; decided by its leader."""
+"""AddRaftVoter, v0 to v1: one more voter in the quorum; decided by its leader.
+
+KIP-853; KIP-1186 (v1: an answer before the voter is committed).
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,8 @@
 """AlterConfigs, v0 to v2: all configs of a resource are replaced by those given.
 
 A resource named twice is refused; Kafka leaves such a request without an answer.
+
+KIP-133.
 """
 
 from typing import TYPE_CHECKING

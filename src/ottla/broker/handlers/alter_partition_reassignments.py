@@ -1,4 +1,7 @@
-"""AlterPartitionReassignments, v0 to v1: other replicas for partitions, or an end to such a move."""
+"""AlterPartitionReassignments, v0 to v1: other replicas for partitions, or an end to such a move.
+
+KIP-455; KIP-860 (v1: a replication factor that must stay).
+"""
 
 from typing import TYPE_CHECKING
 

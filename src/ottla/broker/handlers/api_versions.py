@@ -2,6 +2,8 @@
 
 Asked in a version from the future, it answers in the oldest form with UNSUPPORTED_VERSION and the list, so that the
 client can ask again.
+
+KIP-35; KIP-511 (v3: the client's name and version), KIP-584 (features).
 """
 
 import re

@@ -1,4 +1,7 @@
-"""ConsumerGroupDescribe, v0 and v1: state, members and assignments of groups of the consumer protocol."""
+"""ConsumerGroupDescribe, v0 and v1: state, members and assignments of groups of the consumer protocol.
+
+KIP-848; KIP-1099 (v1: of which protocol a member is).
+"""
 
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING

@@ -1,4 +1,7 @@
-"""ConsumerGroupHeartbeat, v0 and v1: join a group of the consumer protocol, stay in it, learn one's part, leave."""
+"""ConsumerGroupHeartbeat, v0 and v1: join a group of the consumer protocol, stay in it, learn one's part, leave.
+
+KIP-848, with its patterns of topics (v1); KIP-1082 (v1: members name themselves).
+"""
 
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING

@@ -1,4 +1,7 @@
-"""CreatePartitions, v0 to v3: more partitions for topics; the answer names every topic that was asked for."""
+"""CreatePartitions, v0 to v3: more partitions for topics; the answer names every topic that was asked for.
+
+KIP-195.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""CreateTopics, v2 to v7: the controller decides; the answer leaves when the topics are stored and can be reached."""
+"""CreateTopics, v2 to v7: the controller decides; the answer leaves when the topics are stored and can be reached.
+
+KIP-4; KIP-464 (v4: the broker's defaults), KIP-525 (v5: configs in the answer), KIP-516 (v7: topic ids).
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""DeleteGroups, v0 to v2: groups without members, with their offsets."""
+"""DeleteGroups, v0 to v2: groups without members, with their offsets.
+
+KIP-229.
+"""
 
 import asyncio
 from typing import TYPE_CHECKING

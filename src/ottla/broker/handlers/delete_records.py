@@ -3,6 +3,8 @@
 The answer waits until every living replica begins there, at most as long as the client allows. What lies below is no
 longer told; the files go when retention looks the next time, by its own rules. Topics that are only
 compacted refuse (POLICY_VIOLATION): deleting from their start would lose last values.
+
+KIP-107.
 """
 
 from asyncio import Future

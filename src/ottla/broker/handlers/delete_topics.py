@@ -1,6 +1,8 @@
 """DeleteTopics, v1 to v6, by name and (v6) by id: the answer leaves when the topics are gone from the metadata.
 
 Their files are renamed at once and removed later. Kafka shuffles the results, here they keep an order.
+
+KIP-4; KIP-516 (v6: topic ids).
 """
 
 from typing import TYPE_CHECKING

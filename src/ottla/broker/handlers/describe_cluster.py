@@ -2,6 +2,8 @@
 
 Only the endpoint type "brokers" is served on a broker's listener, as in Kafka. Without authorization every operation on
 the cluster is allowed.
+
+KIP-700; KIP-919 (v1: endpoint types), KIP-1073 (v2: fenced brokers).
 """
 
 from typing import TYPE_CHECKING

@@ -2,6 +2,8 @@
 
 A broker answers for itself (its own id) and for the dynamic defaults of all (the empty name). Groups and subscriptions
 need not exist. Answers for many topics are made in steps, between which other requests get their turn.
+
+KIP-133; KIP-226 (v1: synonyms), KIP-569 (v3: types and documentation), KIP-412 (loggers).
 """
 
 from collections.abc import Callable, Collection, Sequence

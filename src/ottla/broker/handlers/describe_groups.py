@@ -1,4 +1,7 @@
-"""DescribeGroups, v0 to v6: state and members of classic groups. A group that is not there, or no such, is dead."""
+"""DescribeGroups, v0 to v6: state and members of classic groups. A group that is not there, or no such, is dead.
+
+KIP-430 (v3: authorized operations), KIP-345 (v4: static members), KIP-1043 (v6: GROUP_ID_NOT_FOUND).
+"""
 
 from typing import TYPE_CHECKING
 

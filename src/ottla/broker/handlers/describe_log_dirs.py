@@ -1,4 +1,8 @@
-"""DescribeLogDirs, v1 to v5: the data directories, their room and what lies in them."""
+"""DescribeLogDirs, v1 to v5: the data directories, their room and what lies in them.
+
+KIP-113; KIP-784 (v3: an error of the whole answer), KIP-827 (v4: room on the volume), KIP-1066 (v5: cordoned
+directories).
+"""
 
 from typing import TYPE_CHECKING
 

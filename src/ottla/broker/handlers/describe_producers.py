@@ -1,4 +1,7 @@
-"""DescribeProducers, v0: the producers a partition remembers."""
+"""DescribeProducers, v0: the producers a partition remembers.
+
+KIP-664.
+"""
 
 from typing import TYPE_CHECKING
 

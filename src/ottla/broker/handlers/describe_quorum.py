@@ -1,4 +1,7 @@
-"""DescribeQuorum, v0 to v2: who leads the metadata log, and how far its voters are."""
+"""DescribeQuorum, v0 to v2: who leads the metadata log, and how far its voters are.
+
+KIP-595; KIP-836 (v1: times of fetches), KIP-853 (v2: directory ids and endpoints).
+"""
 
 from typing import TYPE_CHECKING
 

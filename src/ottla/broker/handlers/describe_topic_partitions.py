@@ -2,6 +2,8 @@
 
 The cursor in the answer says where to go on. Without authorization every operation on a topic is allowed. The answer is
 made in steps, between which other requests get their turn; all of it shows the cluster at the same moment.
+
+KIP-966.
 """
 
 from heapq import merge

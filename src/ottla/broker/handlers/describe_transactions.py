@@ -1,4 +1,7 @@
-"""DescribeTransactions, v0: what is known of transactional ids."""
+"""DescribeTransactions, v0: what is known of transactional ids.
+
+KIP-664.
+"""
 
 from typing import TYPE_CHECKING
 

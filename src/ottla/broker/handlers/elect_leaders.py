@@ -1,4 +1,7 @@
-"""ElectLeaders, v0 to v2: the preferred leader, or any that is left; decided by the controller."""
+"""ElectLeaders, v0 to v2: the preferred leader, or any that is left; decided by the controller.
+
+KIP-183; KIP-460 (v1: unclean elections).
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,5 +1,8 @@
 """EndTxn, v0 to v5: commit or abort. It is answered when the decision is stored; partitions are told in the background.
-From v5 on the answer names the producer id and epoch of the next transaction."""
+From v5 on the answer names the producer id and epoch of the next transaction.
+
+KIP-98; KIP-890 (v4: errors after which a transaction can still be aborted, v5: an epoch for each transaction).
+"""
 
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any

@@ -2,6 +2,8 @@
 
 The first question makes the internal topic; the answer waits for that, where Kafka lets the client ask again. There are
 no coordinators of share groups.
+
+KIP-98 (v1: transactional ids), KIP-699 (v4: several at once), KIP-932 (v6: share groups).
 """
 
 from collections.abc import Coroutine

@@ -1,4 +1,7 @@
-"""Heartbeat, v0 to v4: a member of a classic group is alive. While its group is loaded, any member is believed."""
+"""Heartbeat, v0 to v4: a member of a classic group is alive. While its group is loaded, any member is believed.
+
+KIP-345 (v3: static members).
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,8 @@
 """IncrementalAlterConfigs, v0 and v1: single configs are set, deleted, appended to or subtracted from.
 
 Levels of loggers are this process's own and are changed here; everything else is decided by the controller.
+
+KIP-339; KIP-412 (loggers).
 """
 
 from collections import Counter

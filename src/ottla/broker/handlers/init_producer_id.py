@@ -3,6 +3,8 @@ transactional id also an epoch that fences whoever had the id before.
 
 The newest version is not stable in Kafka 4.3 and 4.4 and served with `unstable.api.versions.enable`: it asks for
 two-phase commit (KIP-939). To keep a transaction open when its id is taken over is not supported, as in Kafka 4.3.
+
+KIP-98; KIP-360 (v3: a producer asks for the next epoch of its own), KIP-588 (v4: PRODUCER_FENCED), KIP-890 (v5).
 """
 
 from collections.abc import Coroutine

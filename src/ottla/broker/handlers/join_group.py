@@ -1,4 +1,8 @@
-"""JoinGroup, v0 to v9: enter a classic group. The answer waits until the next generation is complete."""
+"""JoinGroup, v0 to v9: enter a classic group. The answer waits until the next generation is complete.
+
+KIP-394 (v4: a member id first), KIP-345 (v5: static members), KIP-559 (v7: the protocol's type in the answer), KIP-800
+(v8: a reason), KIP-814 (v9: a static leader may keep the assignment).
+"""
 
 from typing import TYPE_CHECKING
 

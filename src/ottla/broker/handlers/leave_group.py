@@ -1,4 +1,7 @@
-"""LeaveGroup, v0 to v5: members go. Up to v2 a request is of one member, whose error is that of the answer."""
+"""LeaveGroup, v0 to v5: members go. Up to v2 a request is of one member, whose error is that of the answer.
+
+KIP-345 (v3: several members, static ones too), KIP-800 (v5: a reason).
+"""
 
 from typing import TYPE_CHECKING
 

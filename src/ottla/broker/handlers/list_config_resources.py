@@ -3,6 +3,8 @@
 Version 0 knows subscriptions to clients' metrics only. Topics and brokers are listed whether or not configs are set on
 them, groups and subscriptions only when there are. It is a coroutine because the answer can be long: those are written
 in steps.
+
+KIP-1000; KIP-1142 (v1: every type of resource).
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,7 @@
-"""ListGroups, v0 to v5: the groups this broker coordinates, by state and type where asked."""
+"""ListGroups, v0 to v5: the groups this broker coordinates, by state and type where asked.
+
+KIP-518 (v4: by state), KIP-848 (v5: by type).
+"""
 
 from typing import TYPE_CHECKING
 

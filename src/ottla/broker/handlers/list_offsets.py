@@ -5,6 +5,9 @@ those answer what Kafka answers without it). Clients see what is committed, foll
 not know yet how much was committed before its time does not tell clients where the log ends. Batches are kept as they
 came, so one of them may hold no records that can be read: that is an error of its own partition. Searches by time read
 and decompress batches, so threads make them, few at a time.
+
+KIP-98 (v2: isolation level), KIP-320 (v4: leader epochs), KIP-734 (v7: the greatest timestamp), KIP-405 (v8: earliest
+local), KIP-1005 (v9: latest tiered), KIP-1075 (v10: a time-out), KIP-1023 (v11: earliest pending upload).
 """
 
 import logging

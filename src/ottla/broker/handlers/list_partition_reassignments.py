@@ -1,4 +1,7 @@
-"""ListPartitionReassignments, v0: which partitions are on their way to other replicas."""
+"""ListPartitionReassignments, v0: which partitions are on their way to other replicas.
+
+KIP-455.
+"""
 
 from typing import TYPE_CHECKING
 

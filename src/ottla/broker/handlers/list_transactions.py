@@ -1,4 +1,7 @@
-"""ListTransactions, v0 to v2: transactional ids by state, producer id, age of the transaction and name."""
+"""ListTransactions, v0 to v2: transactional ids by state, producer id, age of the transaction and name.
+
+KIP-664; KIP-994 (v1: by age), KIP-1152 (v2: by pattern).
+"""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple

@@ -2,6 +2,9 @@
 
 A topic is created when both the request and `auto.create.topics.enable` allow it; this answer still says that it is
 unknown, and the client asks again.
+
+KIP-4; KIP-320 (v7: leader epochs), KIP-430 (v8: authorized operations), KIP-516 (v10: topic ids), KIP-1102 (v13: an
+error of the whole answer).
 """
 
 from collections.abc import Collection

@@ -1,5 +1,9 @@
 """OffsetCommit, v2 to v10: keep how far a group has come. Offsets of partitions that are not there are refused one by
-one; from v10 on topics are named by their ids."""
+one; from v10 on topics are named by their ids.
+
+KIP-211 (v5: no time of retention), KIP-320 (v6: leader epochs), KIP-345 (v7: static members), KIP-848 (v9: the consumer
+protocol, v10: topic ids).
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""OffsetDelete, v0: forget offsets of topics that a group is not subscribed to."""
+"""OffsetDelete, v0: forget offsets of topics that a group is not subscribed to.
+
+KIP-496.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -2,6 +2,9 @@
 
 Up to v7 a request is of one group and its answer lies at the top level; from v8 on there are several; from v10 on
 topics are named by their ids. Where stable offsets are required, those that an open transaction may change are refused.
+
+KIP-88 (v2: all partitions), KIP-320 (v5: leader epochs), KIP-447 (v7: stable offsets), KIP-709 (v8: several groups),
+KIP-848 (v9: the consumer protocol, v10: topic ids).
 """
 
 from typing import TYPE_CHECKING

@@ -1,5 +1,8 @@
 """OffsetForLeaderEpoch, v2 to v4: where an epoch ends in the log, so that a reader can tell that its history was
-cut."""
+truncated.
+
+KIP-101; KIP-279 (v1: the epoch found), KIP-320 (v2: clients ask too, the leader's epoch fences).
+"""
 
 from typing import TYPE_CHECKING
 

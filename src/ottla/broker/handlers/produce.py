@@ -1,10 +1,13 @@
-"""Produce, v3 to v13.
+"""Produce, v3 to v13: records are appended to the logs of their partitions.
 
 Stage one runs without an await: look up, check, append the very bytes that were received; a batch that takes long to
 check is looked into by a thread first (`replicas/record_checks.py`), and comes again. Stage two answers at once when
 the records are as safe as the client asked, and otherwise when the replicas that count have them (acks=all) and the
 flush that serves them is done (`flush.messages`). acks=0 gets no answer; a failed append closes such a connection, as
 in Kafka, so that the client notices.
+
+KIP-98 (v3: transactions), KIP-110 (v7: zstd), KIP-467 (v8: errors of records), KIP-951 (v10: hints at the new leader),
+KIP-890 (v12: a transaction's partitions are added), KIP-516 (v13: topic ids).
 """
 
 import logging

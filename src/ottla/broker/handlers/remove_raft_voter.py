@@ -1,4 +1,7 @@
-"""RemoveRaftVoter, v0: one voter less in the quorum; decided by its leader."""
+"""RemoveRaftVoter, v0: one voter less in the quorum; decided by its leader.
+
+KIP-853.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""SyncGroup, v0 to v5: get one's assignment; the leader brings everybody's. The answer waits for the leader."""
+"""SyncGroup, v0 to v5: get one's assignment; the leader brings everybody's. The answer waits for the leader.
+
+KIP-345 (v3: static members), KIP-559 (v5: type and name of the protocol).
+"""
 
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,8 @@
 """TxnOffsetCommit, v0 to v5: offsets of a group that are committed with a transaction, or not at all.
 
 The transaction must know of the group's partition: up to v4 the client has added it, from v5 on this does.
+
+KIP-98; KIP-447 (v3: the member and its generation), KIP-890 (v5).
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""UnregisterBroker, v0: forget a broker that will not come back."""
+"""UnregisterBroker, v0: forget a broker that will not come back.
+
+KIP-631.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""UpdateFeatures, v0 to v2: levels of features for the whole cluster, all of a request or none."""
+"""UpdateFeatures, v0 to v2: levels of features for the whole cluster, all of a request or none.
+
+KIP-584; KIP-778 (v1: unsafe downgrades).
+"""
 
 from typing import TYPE_CHECKING
 

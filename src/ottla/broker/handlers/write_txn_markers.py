@@ -1,5 +1,8 @@
 """WriteTxnMarkers, v1 to v2: ends of transactions from another coordinator, or from an operator who ends one that its
-coordinator has forgotten."""
+coordinator has forgotten.
+
+KIP-98; KIP-664 (hanging transactions), KIP-1228 (v2: transaction version).
+"""
 
 import asyncio
 from typing import TYPE_CHECKING
