@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 from unit.dead_names import Package
@@ -150,6 +151,19 @@ def test_what_is_in_the_tests_kit_has_more_than_one_user() -> None:
     users = {path: imported(path) for path in (REPOSITORY / "tests").rglob("*.py")}
     counts = {name: sum(name in found for found in users.values()) for name in kit_modules()}
     assert not {name: count for name, count in counts.items() if count < 2}, "it belongs beside the test that uses it"
+
+
+def test_every_name_in_the_tests_kit_is_used() -> None:
+    words = Counter(
+        word for path in (REPOSITORY / "tests").rglob("*.py") for word in re.findall(r"\w+", path.read_text())
+    )
+    unused = [
+        f"{name}.{each.name}"
+        for name, path in kit_modules().items()
+        for each in parse(path).body
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and words[each.name] == 1
+    ]
+    assert not unused
 
 
 def test_the_front_page_of_the_tests_kit_has_a_row_for_each_module() -> None:

@@ -62,10 +62,6 @@ def lose_unsynced(_path: str, synced: int, _size: int) -> int:
     return synced
 
 
-def lose_nothing(_path: str, _synced: int, size: int) -> int:
-    return size
-
-
 class PowerCut(Exception):
     """The machine stopped between two renames."""
 

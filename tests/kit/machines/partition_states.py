@@ -1,18 +1,17 @@
 """Images with one partition in a chosen state, for tests of what becomes of it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from kit.machines.clusters import applied, cluster, directory_id
 from ottla.base.settings.values import BrokerValues
-from ottla.metadata.decision import DecisionContext, MetadataDecision
+from ottla.metadata.decision import DecisionContext
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, PartitionImage, ResourceType
 from ottla.wire.stored.metadata import ConfigRecord, FeatureLevelRecord, PartitionRecord, TopicRecord
 
 TOPIC = "orders"
 TOPIC_ID = b"orders----------"
-R = TypeVar("R")
 
 
 def partition_facts(number: int = 0, **state: Any) -> list[Fact]:
@@ -54,7 +53,3 @@ def place(image: ClusterImage) -> DecisionContext:
 def after(facts: Sequence[Fact], image: ClusterImage) -> PartitionImage:
     """The partition when the facts are applied."""
     return applied(facts, image).topics[TOPIC].partitions[0]
-
-
-def decided(decision: MetadataDecision[R], image: ClusterImage) -> tuple[PartitionImage, R]:
-    return after(decision.facts, image), decision.reply

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kit.disks.compacting import CountingRandom, ManualClock
-from kit.disks.faulty_disk import PowerCut, lose_nothing
+from kit.disks.faulty_disk import PowerCut
 from kit.disks.workbench import NAME, Workbench, batch
 from kit.wire.batches import old_message_set
 from ottla.base.errors import ErrorCode
@@ -26,6 +26,11 @@ SMALL = LogSettings(segment_bytes=1000, index_interval_bytes=200)
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
     return Workbench(tmp_path / "orders-3", SMALL)
+
+
+def lose_nothing(_path: str, _synced: int, size: int) -> int:
+    """A crash of the process alone: what was written stays."""
+    return size
 
 
 def files(bench: Workbench) -> dict[str, bytes]:
