@@ -296,6 +296,54 @@ def test_an_index_that_names_impossible_places_is_made_anew() -> None:
     life.compare(power_lost=False)
 
 
+def test_a_compacted_log_ends_before_a_torn_batch_behind_which_old_names_came_back() -> None:
+    """It was cut, a batch came, and the power went: what is missing of the batch is no gap of compaction."""
+    life = FaultyLog(KEYED)
+    life.boot()
+    life.make()
+    for number in range(12):
+        life.append(b"some value", key=b"k%d" % number)
+    life.flush()
+    life.checkpoint()
+    assert life.log is not None
+    first, second = life.log.segments[:2]
+    assert life.end("loses power", 0)
+    file = life.disk.inner.open(first.path)
+    file.truncate(file.size() - 10)
+    file.sync()
+    life.boot()
+    assert [header.base_offset for header, _ in life.batches()] == list(range(second.base_offset - 1))
+
+
+def test_a_log_that_grew_up_to_an_old_recovery_point_does_not_roll_there_before_another_is_written() -> None:
+    """The segment would be taken for flushed with its indexes, of which the new part is not."""
+    life = FaultyLog(SMALL._replace(segment_bytes=2000))
+    life.boot()
+    life.make()
+    life.follow(3)
+    life.attempt(PartitionLog.roll)
+    life.follow(2)
+    life.flush()
+    life.attempt(PartitionLog.roll)
+    life.checkpoint()
+    life.cut(1)
+    life.epoch += 1
+    life.clock.now += 1000
+    life.follow(2)
+    life.flush()
+    assert life.log is not None
+    assert life.log.recovery_point == life.log.checkpointed == 3
+    assert life.log.truncated_below_checkpoint
+    assert not life.attempt(PartitionLog.roll)
+    life.checkpoint()
+    assert not life.log.truncated_below_checkpoint
+    assert life.attempt(PartitionLog.roll)
+    life.disk.sync_directory(f"{DATA}/orders-0")
+    assert life.end("loses power", 0)
+    life.boot()
+    life.compare(power_lost=True)
+
+
 def test_indexes_that_come_back_unsynced_after_a_new_beginning_are_made_anew() -> None:
     life = FaultyLog(SMALL)
     life.boot()

@@ -212,15 +212,18 @@ class _Opening:
 
     def _broken(self, segment: Segment, following: int) -> bool:
         """Whether a segment does not end where the next one begins, or not in the epoch that the history names."""
-        last = None
+        last, end = None, 0
         try:
-            for _, header in segment.headers(segment.index.last()[1]):
-                last = header
+            for position, header in segment.headers(segment.index.last()[1]):
+                last, end = header, position + header.size
         except CorruptBatch:
             return True
         if last is None:
             # Compaction may leave nothing of it. An index that leads behind the end is that of another life.
             return segment.size > 0 or not self._compacted
+        if end != segment.size:
+            # It was cut, and a batch that came then is torn.
+            return True
         epoch = self._epochs.epoch_at(last.base_offset)
         return (
             last.next_offset > following

@@ -210,7 +210,10 @@ class StoredLog:
     @property
     def truncated_below_checkpoint(self) -> bool:
         """Whether a checkpoint file may speak of records that were cut off since it was written."""
-        return self.recovery_point < self.checkpointed or (self.cleaned_offset or 0) < self.checkpointed_clean
+        if self.recovery_point < self.checkpointed or (self.cleaned_offset or 0) < self.checkpointed_clean:
+            return True
+        # Flushed again up to the very offset, but for the indexes: see `provable_point`.
+        return self.checkpointed >= self.end_offset > self._active.base_offset
 
     def _outdates_checkpoint(self, base_offset: int) -> bool:
         """Whether a roll here would make a checkpoint file that speaks of cut-off records look true at the next start.
@@ -219,7 +222,7 @@ class StoredLog:
         an offset in the active segment, which is never compacted, is seen to be outdated; behind a roll, records that
         were never compacted would pass for it, and a tombstone among them would go while the value it deletes stays.
         """
-        if self.recovery_point < self.checkpointed and base_offset <= self.checkpointed:
+        if base_offset <= self.checkpointed:
             return True
         return (self.cleaned_offset or 0) < self.checkpointed_clean
 
