@@ -42,6 +42,7 @@ class Platform(NamedTuple):
     links: Links
 
 
+# Parts are handed this and each other, never the broker: design/0028.
 class BrokerContext:
     """Of one broker."""
 
