@@ -37,7 +37,7 @@ from ottla.metadata.decision import DecisionContext, MetadataDecision, Refusal
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
-from ottla.metadata.news import LEFT, changed_partitions, cluster_news
+from ottla.metadata.log_lines import LEFT, changed_partitions, cluster_log_lines
 from ottla.quorum.ports import NotLeader, Stored
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -165,7 +165,7 @@ class Controller:
         if not self.active:
             return
         reasons = {broker_id: self._reasons.pop(broker_id) for broker_id in delta.changed_brokers & {*self._reasons}}
-        for each in cluster_news(delta, image, reasons):
+        for each in cluster_log_lines(delta, image, reasons):
             logger.log(WARNING if each.alarming else INFO, "%s", each.text)
         for _, before, after in changed_partitions(delta, image, created=False):
             if before is not None and before.leader != after.leader and after.leader >= 0:

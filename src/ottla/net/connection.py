@@ -17,12 +17,12 @@ from struct import Struct
 from typing import Any, NamedTuple, Protocol
 
 from ottla.log.segment import FileRange
+from ottla.net.busy_poll import BusyPoll
 from ottla.net.gather import PageCache, Part, RangeGone, SendProgress, transmit, warm
 from ottla.net.hangups import Hangups
 from ottla.net.intake import SHARED_SIZE, Buffer, Intake
 from ottla.net.request_times import Watch
 from ottla.net.turns import Turns
-from ottla.net.vigil import Vigil
 
 _SIZE = Struct(">i")
 MOST_WAITING = 128
@@ -63,7 +63,7 @@ class Shared(NamedTuple):
     loop: AbstractEventLoop
     intake: Intake
     cache: PageCache
-    vigil: Vigil
+    busy_poll: BusyPoll
     hangups: Hangups
     turns: Turns
     now: Callable[[], float]
@@ -121,6 +121,7 @@ class Connection:
 
     __slots__ = (
         "_alone",
+        "_busy_poll",
         "_cache",
         "_corked",
         "_filled",
@@ -139,7 +140,6 @@ class Connection:
         "_service",
         "_socket",
         "_turns",
-        "_vigil",
         "_waiting",
         "_writing",
         "active_at",
@@ -164,7 +164,7 @@ class Connection:
         self._socket = accepted
         self.peer = peer
         self.listener = listener
-        self._loop, self._intake, self._cache, self._vigil, self._hangups, self._turns, self._now = shared
+        self._loop, self._intake, self._cache, self._busy_poll, self._hangups, self._turns, self._now = shared
         self._service = service
         self.open = True
         self.state: Any = None  # what the broker remembers of this client
@@ -366,7 +366,7 @@ class Connection:
             self.drop("")
             return
         self._take(shared[: held + count])
-        self._vigil.heard()
+        self._busy_poll.arrived()
 
     def _take(self, data: memoryview) -> None:
         """Handle the frames in `data`; keep what is left over."""

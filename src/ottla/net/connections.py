@@ -10,12 +10,12 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ottla.net.busy_poll import BusyPoll
 from ottla.net.connection import Connection, Service, Shared
 from ottla.net.gather import PageCache
 from ottla.net.hangups import Hangups
 from ottla.net.intake import Intake
 from ottla.net.turns import Turns
-from ottla.net.vigil import Vigil
 
 logger = logging.getLogger("ottla.net")
 
@@ -36,7 +36,7 @@ class Connections:
         self._now = now
         self.limits = limits
         self._shared = Shared(
-            loop, Intake(limits.unfinished_bytes, loop), PageCache(), Vigil(loop), Hangups(loop), Turns(loop), now
+            loop, Intake(limits.unfinished_bytes, loop), PageCache(), BusyPoll(loop), Hangups(loop), Turns(loop), now
         )
         self.accepted: dict[str, int] = {}
         """How many came so far, by listener."""

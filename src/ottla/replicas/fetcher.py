@@ -121,7 +121,7 @@ class ReplicaFetcher:
         self._asking = self._interrupted = False
         self.down_since: float | None = None
         """When the leader stopped answering; None while it answers."""
-        self._news = FetcherLogLines(leader)
+        self._log_lines = FetcherLogLines(leader)
         self._task = asyncio.create_task(self._run())
 
     # --- who is pulled ---
@@ -225,8 +225,8 @@ class ReplicaFetcher:
         try:
             await self._take(answer)
         finally:
-            if self._news.waiting:
-                self._news.tell()
+            if self._log_lines.waiting:
+                self._log_lines.tell()
         return True
 
     def _open_link(self) -> Link:
@@ -376,7 +376,7 @@ class ReplicaFetcher:
         if diverging is not None and diverging.end_offset >= 0:
             before = log.end_offset
             cut_where_histories_part(log, diverging.epoch, diverging.end_offset)
-            self._news.cut(partition, (before, log.end_offset), diverging.epoch, diverging.end_offset)
+            self._log_lines.cut(partition, (before, log.end_offset), diverging.epoch, diverging.end_offset)
             return 0
         records = memoryview(data.records or b"")
         size = len(records)
@@ -428,7 +428,7 @@ class ReplicaFetcher:
         if error == ErrorCode.OFFSET_OUT_OF_RANGE and await self._begin_within(pull):
             return
         if error not in _EXPECTED:
-            self._news.refused(pull.partition, error.name)
+            self._log_lines.refused(pull.partition, error.name)
         if self._pulls.get(key) is pull:
             self._delay(pull)
 
@@ -445,7 +445,7 @@ class ReplicaFetcher:
             return False
         before = log.end_offset
         start_within(log, start, end)
-        self._news.begun(pull.partition, (before, log.end_offset), start, end)
+        self._log_lines.begun(pull.partition, (before, log.end_offset), start, end)
         return True
 
     async def _offset(self, partition: Partition, which: int) -> int | None:

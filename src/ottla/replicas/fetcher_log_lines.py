@@ -1,4 +1,4 @@
-"""What one answer of a leader did to the logs that follow it, in sentences for the node's log.
+"""Log lines about replica fetchers: what one answer of a leader did to the logs that follow it.
 
 Owns: the words, and what is still to be told. Never knows: how logs are cut, requests. Invariant: what happens to many
 partitions in one answer is one sentence that names the first few; every cut is told with what it removed.
@@ -6,7 +6,7 @@ partitions in one answer is one sentence that names the first few; every cut is 
 
 import logging
 
-from ottla.metadata.news import NAMED, some
+from ottla.metadata.log_lines import NAMED, some
 
 logger = logging.getLogger("ottla.broker")
 

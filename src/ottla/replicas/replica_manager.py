@@ -18,7 +18,7 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.image import NO_LEADER, ClusterImage, PartitionImage, ResourceType, TopicImage
-from ottla.metadata.news import replica_news
+from ottla.metadata.log_lines import replica_log_lines
 from ottla.replicas import directory_assignments, fetcher, isr_changes, partitions
 from ottla.replicas.commits import Commits
 from ottla.replicas.context import BrokerContext
@@ -153,8 +153,8 @@ class ReplicaManager:
     def _tell(self, delta: ClusterDelta, image: ClusterImage) -> None:
         if not delta.changed_topics and not delta.created_topics:
             return
-        news, shrinks, expansions = replica_news(delta, image, self._context.node_id)
-        for each in news:
+        lines, shrinks, expansions = replica_log_lines(delta, image, self._context.node_id)
+        for each in lines:
             logger.info("%s", each.text)
         traffic = self.partitions.traffic
         traffic.in_sync_shrinks += shrinks

@@ -6,12 +6,12 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from ottla.net.busy_poll import BusyPoll
 from ottla.net.connection import Connection, Deferred, Shared
 from ottla.net.gather import PageCache
 from ottla.net.hangups import Hangups
 from ottla.net.intake import Intake
 from ottla.net.turns import Turns
-from ottla.net.vigil import Vigil
 
 SECONDS = 60.0
 
@@ -74,7 +74,7 @@ class Client:
             self.loop,
             self.intake,
             cache or PageCache(),
-            Vigil(self.loop),
+            BusyPoll(self.loop),
             self.hangups,
             turns or Turns(self.loop),
             now or self.loop.time,

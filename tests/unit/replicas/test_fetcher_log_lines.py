@@ -12,12 +12,12 @@ def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def test_a_few_are_told_one_by_one(lines: pytest.LogCaptureFixture) -> None:
-    news = FetcherLogLines(3)
-    assert not news.waiting
-    news.cut("a-0", (9, 7), 2, 8)
-    news.begun("a-1", (9, 20), 20, 30)
-    assert news.waiting
-    news.tell()
+    told = FetcherLogLines(3)
+    assert not told.waiting
+    told.cut("a-0", (9, 7), 2, 8)
+    told.begun("a-1", (9, 20), 20, 30)
+    assert told.waiting
+    told.tell()
     assert lines.messages == [
         "a-0 is cut from 9 to 7: epoch 2 of its leader, broker 3, ends at 8",
         "a-1 ended at 9, its leader, broker 3, has 20 to 30: it goes on at 20",
@@ -25,12 +25,12 @@ def test_a_few_are_told_one_by_one(lines: pytest.LogCaptureFixture) -> None:
 
 
 def test_many_are_told_in_a_line_for_each_thing_that_happened(lines: pytest.LogCaptureFixture) -> None:
-    news = FetcherLogLines(3)
+    told = FetcherLogLines(3)
     for number in range(300):
-        news.cut(f"a-{number}", (10, 8), 2, 8)
-        news.begun(f"b-{number}", (9, 20), 20, 30)
-        news.refused(f"c-{number}", "KAFKA_STORAGE_ERROR")
-    news.tell()
+        told.cut(f"a-{number}", (10, 8), 2, 8)
+        told.begun(f"b-{number}", (9, 20), 20, 30)
+        told.refused(f"c-{number}", "KAFKA_STORAGE_ERROR")
+    told.tell()
     assert lines.messages == [
         "300 partitions are cut where they leave the histories of broker 3, by 600 records in all: "
         "a-0, a-1, a-2, a-3, a-4 and 295 more",
@@ -41,9 +41,9 @@ def test_many_are_told_in_a_line_for_each_thing_that_happened(lines: pytest.LogC
 
 
 def test_nothing_is_told_twice(lines: pytest.LogCaptureFixture) -> None:
-    news = FetcherLogLines(3)
-    news.refused("c-0", "KAFKA_STORAGE_ERROR")
-    news.tell()
-    assert not news.waiting
-    news.tell()
+    told = FetcherLogLines(3)
+    told.refused("c-0", "KAFKA_STORAGE_ERROR")
+    told.tell()
+    assert not told.waiting
+    told.tell()
     assert lines.messages == ["broker 3, which leads c-0, answers KAFKA_STORAGE_ERROR"]

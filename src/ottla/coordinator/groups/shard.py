@@ -10,9 +10,9 @@ from ottla.coordinator.groups.cluster import ImageCluster
 from ottla.coordinator.shard import BatchWriter, CoordinatorShard, Decided, read_clock
 from ottla.groups.decision import GroupDecision, GroupLimits
 from ottla.groups.facts import Fact, OffsetFact
+from ottla.groups.log_lines import generation_of, group_of, is_gone, new_generation
 from ottla.groups.machine import GroupMachine
 from ottla.groups.records import written
-from ottla.groups.telling import generation_of, group_of, is_gone, new_generation
 from ottla.replicas.partitions import Partition
 from ottla.wire.schema import Message
 

@@ -1,4 +1,4 @@
-"""What Spark says, in one sentence.
+"""What Spark says, in one sentence for the person at the terminal (lines for the log are made in `log_lines` modules).
 
 Owns: finding the sentence in an exception's text, which may carry a Python traceback and a JVM's. Never knows: Spark.
 """

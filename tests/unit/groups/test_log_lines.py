@@ -7,9 +7,9 @@ import pytest
 from kit.machines.groups import GROUP, Coordinator
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.decision import Aftermath, GroupDecision
+from ottla.groups.log_lines import generation_of, group_of, new_generation
 from ottla.groups.modern import ConsumerGroup
 from ottla.groups.modern_facts import EpochFact, Subscription, SubscriptionFact
-from ottla.groups.telling import generation_of, group_of, new_generation
 
 
 class Told(Coordinator):

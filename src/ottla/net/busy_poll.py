@@ -23,8 +23,8 @@ def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Vigil:
-    """One for all connections of a loop; `heard` at every arrival."""
+class BusyPoll:
+    """One for all connections of a loop; `arrived` is called whenever bytes have come in."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -35,7 +35,7 @@ class Vigil:
         self._until = 0.0
         self.awake = False
 
-    def heard(self) -> None:
+    def arrived(self) -> None:
         now = perf_counter()
         if now - self._last < CLOSE and self._possible:
             self._until = now + SPAN

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from ottla.net import vigil as vigil_module
-from ottla.net.vigil import CLOSE, SPAN, Vigil
+from ottla.net import busy_poll as busy_poll_module
+from ottla.net.busy_poll import CLOSE, SPAN, BusyPoll
 
 
 class Watch:
@@ -21,36 +21,36 @@ class Watch:
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     made = Watch()
-    monkeypatch.setattr(vigil_module, "perf_counter", made)
-    monkeypatch.setattr(vigil_module, "_processors", lambda: 2)
+    monkeypatch.setattr(busy_poll_module, "perf_counter", made)
+    monkeypatch.setattr(busy_poll_module, "_processors", lambda: 2)
     return made
 
 
 async def test_requests_far_apart_let_the_loop_sleep(watch: Watch) -> None:
-    vigil = Vigil(asyncio.get_running_loop())
-    vigil.heard()
+    busy_poll = BusyPoll(asyncio.get_running_loop())
+    busy_poll.arrived()
     watch.now += CLOSE * 2
-    vigil.heard()
-    assert not vigil.awake
+    busy_poll.arrived()
+    assert not busy_poll.awake
 
 
 async def test_a_conversation_keeps_it_awake_until_the_next_question_is_overdue(watch: Watch) -> None:
-    vigil = Vigil(asyncio.get_running_loop())
-    vigil.heard()
+    busy_poll = BusyPoll(asyncio.get_running_loop())
+    busy_poll.arrived()
     watch.now += CLOSE / 2
-    vigil.heard()
+    busy_poll.arrived()
     for _ in range(5):
         await asyncio.sleep(0)
-        assert vigil.awake
+        assert busy_poll.awake
     watch.now += SPAN
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert not vigil.awake
+    assert not busy_poll.awake
 
 
 async def test_the_only_processor_is_left_to_the_client(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vigil_module, "_processors", lambda: 1)
-    vigil = Vigil(asyncio.get_running_loop())
-    vigil.heard()
-    vigil.heard()
-    assert not vigil.awake
+    monkeypatch.setattr(busy_poll_module, "_processors", lambda: 1)
+    busy_poll = BusyPoll(asyncio.get_running_loop())
+    busy_poll.arrived()
+    busy_poll.arrived()
+    assert not busy_poll.awake

@@ -1,7 +1,7 @@
-"""What a change of metadata means, in sentences for the log of a node.
+"""Log lines about changes of metadata: what a node writes to its log when the cluster has changed.
 
-Owns: the words. Never knows: who prints them. Invariants: what happens to many at once is one sentence that names the
-first few; the sentences about the whole cluster and those about one broker's replicas tell nothing twice.
+Owns: the words. Never knows: who prints them. Invariants: what happens to many at once is one line that names the first
+few; the lines about the whole cluster and those about one broker's replicas tell nothing twice.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,8 +21,8 @@ _KINDS = {
 }
 
 
-class News(NamedTuple):
-    """One sentence."""
+class LogLine(NamedTuple):
+    """One line; `alarming` ones are warnings."""
 
     text: str
     alarming: bool = False
@@ -64,7 +64,9 @@ def changed_partitions(delta: ClusterDelta, image: ClusterImage, created: bool) 
 LEFT = "it has left"
 
 
-def cluster_news(delta: ClusterDelta, image: ClusterImage, reasons: Mapping[int, str] = NO_REASONS) -> Iterator[News]:
+def cluster_log_lines(
+    delta: ClusterDelta, image: ClusterImage, reasons: Mapping[int, str] = NO_REASONS
+) -> Iterator[LogLine]:
     """For the controller that decides; `reasons` say why brokers are fenced, where that is known."""
     yield from _topics(delta, image)
     yield from _brokers(delta, image, reasons)
@@ -75,24 +77,24 @@ def cluster_news(delta: ClusterDelta, image: ClusterImage, reasons: Mapping[int,
     if delta.features_changed:
         for name in sorted({*image.features, *delta.before.features}):
             if image.features.get(name) != delta.before.features.get(name):
-                yield News(f"feature {name} is at {image.features.get(name, 0)} now")
+                yield LogLine(f"feature {name} is at {image.features.get(name, 0)} now")
 
 
-def _topics(delta: ClusterDelta, image: ClusterImage) -> Iterator[News]:
+def _topics(delta: ClusterDelta, image: ClusterImage) -> Iterator[LogLine]:
     made = [image.topics_by_id[topic_id] for topic_id in delta.created_topics]
     if len(made) > NAMED:
-        yield News(f"{len(made)} topics are created: {some([topic.name for topic in made])}")
+        yield LogLine(f"{len(made)} topics are created: {some([topic.name for topic in made])}")
     else:
-        yield from (News(f"topic {topic.name} is created: {_size(topic)}") for topic in made)
+        yield from (LogLine(f"topic {topic.name} is created: {_size(topic)}") for topic in made)
     gone = [topic.name for topic in delta.removed_topics.values()]
     if len(gone) > NAMED:
-        yield News(f"{len(gone)} topics are deleted: {some(gone)}")
+        yield LogLine(f"{len(gone)} topics are deleted: {some(gone)}")
     else:
-        yield from (News(f"topic {name} is deleted") for name in gone)
+        yield from (LogLine(f"topic {name} is deleted") for name in gone)
     for topic_id in delta.changed_topics:
         before, after = delta.before.topics_by_id.get(topic_id), image.topics_by_id.get(topic_id)
         if before is not None and after is not None and len(after.partitions) > len(before.partitions):
-            yield News(
+            yield LogLine(
                 f"topic {after.name} has {len(after.partitions)} partitions now, {len(before.partitions)} before"
             )
 
@@ -102,32 +104,32 @@ def _size(topic: TopicImage) -> str:
     return f"{count} partition{'s' * (count != 1)} of {copies} replica{'s' * (copies != 1)}"
 
 
-def _brokers(delta: ClusterDelta, image: ClusterImage, reasons: Mapping[int, str]) -> Iterator[News]:
+def _brokers(delta: ClusterDelta, image: ClusterImage, reasons: Mapping[int, str]) -> Iterator[LogLine]:
     for broker_id in sorted(delta.changed_brokers):
         before, after = delta.before.brokers.get(broker_id), image.brokers.get(broker_id)
         if after is None:
             if before is not None:
-                yield News(f"broker {broker_id} is unregistered")
+                yield LogLine(f"broker {broker_id} is unregistered")
             continue
         if before is None or before.epoch != after.epoch:
             place = ", ".join(f"{host}:{port}" for host, port in after.listeners.values())
-            yield News(f"broker {broker_id} is registered at {place} with epoch {after.epoch}")
+            yield LogLine(f"broker {broker_id} is registered at {place} with epoch {after.epoch}")
             before = after._replace(fenced=True, in_controlled_shutdown=False)
         yield from _standing(before, after, reasons.get(broker_id))
 
 
-def _standing(before: BrokerImage, after: BrokerImage, reason: str | None) -> Iterator[News]:
+def _standing(before: BrokerImage, after: BrokerImage, reason: str | None) -> Iterator[LogLine]:
     if after.fenced and not before.fenced:
         if reason is None and before.in_controlled_shutdown:
             reason = LEFT
-        yield News(f"broker {after.id} is fenced{f': {reason}' if reason else ''}", alarming=reason != LEFT)
+        yield LogLine(f"broker {after.id} is fenced{f': {reason}' if reason else ''}", alarming=reason != LEFT)
     lost = len(set(before.directories) - set(after.directories))
     if lost:
-        yield News(f"broker {after.id} has lost {lost} data director{'ies' if lost > 1 else 'y'}", alarming=True)
+        yield LogLine(f"broker {after.id} has lost {lost} data director{'ies' if lost > 1 else 'y'}", alarming=True)
     if before.fenced and not after.fenced:
-        yield News(f"broker {after.id} is unfenced: it serves")
+        yield LogLine(f"broker {after.id} is unfenced: it serves")
     if after.in_controlled_shutdown and not before.in_controlled_shutdown:
-        yield News(f"broker {after.id} is leaving: others take over what it leads")
+        yield LogLine(f"broker {after.id} is leaving: others take over what it leads")
 
 
 def _nobody(partition: PartitionImage) -> str:
@@ -139,7 +141,7 @@ def _nobody(partition: PartitionImage) -> str:
     return "nobody is in sync or eligible"
 
 
-def _partitions(changed: Sequence[Moved]) -> Iterator[News]:
+def _partitions(changed: Sequence[Moved]) -> Iterator[LogLine]:
     offline = [
         each for each in changed if each.after.leader == NO_LEADER and each.before and each.before.leader != NO_LEADER
     ]
@@ -190,7 +192,7 @@ def _missing(state: PartitionImage) -> tuple[int, ...]:
     return tuple(one for one in state.adding if one not in state.in_sync)
 
 
-def _configs(delta: ClusterDelta, image: ClusterImage) -> Iterator[News]:
+def _configs(delta: ClusterDelta, image: ClusterImage) -> Iterator[LogLine]:
     for key in sorted(delta.changed_configs):
         kind, name = key
         if kind == ResourceType.TOPIC and name not in delta.before.topics:
@@ -199,22 +201,22 @@ def _configs(delta: ClusterDelta, image: ClusterImage) -> Iterator[News]:
         names = sorted(each for each in {*before, *after} if before.get(each) != after.get(each))
         if names and not (kind == ResourceType.TOPIC and name not in image.topics):
             what = f"{_KINDS.get(ResourceType(kind), 'resource')} {name}" if name else "all brokers"
-            yield News(f"settings of {what} are changed: {some(names)}")
+            yield LogLine(f"settings of {what} are changed: {some(names)}")
 
 
 # --- the replicas of one broker --------------------------------------------------------------------------------------
 
 
-class ReplicaNews(NamedTuple):
+class ReplicaLogLines(NamedTuple):
     """What a change means for the replicas of a broker."""
 
-    news: list[News]
+    lines: list[LogLine]
     shrinks: int
     """In-sync sets of partitions led here that a replica left."""
     expansions: int
 
 
-def replica_news(delta: ClusterDelta, image: ClusterImage, node_id: int) -> ReplicaNews:
+def replica_log_lines(delta: ClusterDelta, image: ClusterImage, node_id: int) -> ReplicaLogLines:
     leads: list[Moved] = []
     follows: list[Moved] = []
     shrunk: list[Moved] = []
@@ -235,14 +237,14 @@ def replica_news(delta: ClusterDelta, image: ClusterImage, node_id: int) -> Repl
                 shrunk.append(each)
             if _come(each):
                 grown.append(each)
-    news = [
+    lines = [
         *_each_or_all(leads, _leading, "are led by this broker now"),
         *_each_or_all(follows, _following, "follow other leaders now"),
         *_each_or_all(shrunk, _shrunk, f"have fewer replicas in sync, {_list(_ids(shrunk, _gone))} left"),
         *_each_or_all(grown, _grown, f"have more replicas in sync, {_list(_ids(grown, _come))} joined"),
         *_each_or_all(left, lambda each: f"{each.name} lies here no longer", "lie here no longer"),
     ]
-    return ReplicaNews(news, len(shrunk), len(grown))
+    return ReplicaLogLines(lines, len(shrunk), len(grown))
 
 
 def _leading(each: Moved) -> str:
@@ -289,9 +291,9 @@ def _list(ids: Iterable[int]) -> str:
 
 def _each_or_all(
     found: Sequence[Moved], one: Callable[[Moved], str], many: str, alarming: bool = False
-) -> Iterator[News]:
-    """A sentence each, or one for all where they are many."""
+) -> Iterator[LogLine]:
+    """A line each, or one for all where they are many."""
     if len(found) > NAMED:
-        yield News(f"{len(found)} partitions {many}: {some([each.name for each in found])}", alarming)
+        yield LogLine(f"{len(found)} partitions {many}: {some([each.name for each in found])}", alarming)
     else:
-        yield from (News(one(each), alarming) for each in found)
+        yield from (LogLine(one(each), alarming) for each in found)

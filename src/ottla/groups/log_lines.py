@@ -1,7 +1,7 @@
-"""What a decision means for a group, in a sentence for the log of its coordinator.
+"""Log lines about groups: what a coordinator writes to its log when a group has a new generation.
 
-Owns: the words. Never knows: who prints them. Invariant: a sentence is made for each new generation, and for nothing
-that happens between two of them.
+Owns: the words. Never knows: who prints them. Invariant: there is a line for each new generation, and for nothing that
+happens between two of them.
 """
 
 from collections.abc import Collection

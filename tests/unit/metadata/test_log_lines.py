@@ -7,7 +7,7 @@ from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.features import bootstrap
 from ottla.metadata.image import NO_LEADER, ClusterImage, ResourceType
-from ottla.metadata.news import LEFT, NO_REASONS, cluster_news, replica_news
+from ottla.metadata.log_lines import LEFT, NO_REASONS, cluster_log_lines, replica_log_lines
 from ottla.wire.stored.metadata import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -32,7 +32,7 @@ def told(image: ClusterImage, *facts: Fact, reasons: Mapping[int, str] = NO_REAS
     delta = ClusterDelta(image)
     delta.replay_all(facts)
     after = delta.apply(image.offset + len(facts), 1)
-    return [f"{'!' * each.alarming}{each.text}" for each in cluster_news(delta, after, reasons)]
+    return [f"{'!' * each.alarming}{each.text}" for each in cluster_log_lines(delta, after, reasons)]
 
 
 def told_by(node_id: int, image: ClusterImage, *facts: Fact) -> list[str]:
@@ -40,7 +40,7 @@ def told_by(node_id: int, image: ClusterImage, *facts: Fact) -> list[str]:
     delta = ClusterDelta(image)
     delta.replay_all(facts)
     after = delta.apply(image.offset + len(facts), 1)
-    return [each.text for each in replica_news(delta, after, node_id).news]
+    return [each.text for each in replica_log_lines(delta, after, node_id).lines]
 
 
 def change(image: ClusterImage, topic: str = "orders", number: int = 0, **fields: object) -> PartitionChangeRecord:
@@ -101,7 +101,7 @@ def test_a_broker_that_registers() -> None:
     delta = ClusterDelta(cluster(1))
     two = cluster(2)
     delta.changed_brokers.add(2)
-    assert [each.text for each in cluster_news(delta, two)] == [
+    assert [each.text for each in cluster_log_lines(delta, two)] == [
         "broker 2 is registered at broker.test:9092 with epoch 2",
         "broker 2 is unfenced: it serves",
     ]
@@ -213,8 +213,8 @@ def test_changes_of_in_sync_sets_are_counted() -> None:
     delta = ClusterDelta(image)
     delta.replay_all([change(image, isr=[1, 3]), change(image, number=1, isr=[1])])
     after = delta.apply(image.offset + 2, 1)
-    news = replica_news(delta, after, 1)
-    assert (news.shrinks, news.expansions) == (2, 0)
+    told = replica_log_lines(delta, after, 1)
+    assert (told.shrinks, told.expansions) == (2, 0)
 
 
 def test_a_replica_that_lies_elsewhere_from_now_on() -> None:
