@@ -102,7 +102,8 @@ def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, he
             # What is admitted is to be written at that moment, however much it is.
             _append_admitted(broker, connection, request, kept, head, place)
             return
-        waits: Waits = ([], [], [])
+        unchecked: list[Unchecked] = []
+        waits: Waits = ([], [], unchecked)
         answers: Answers = []
         if request.acks not in (ALL, 0, 1):
             answers = refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
@@ -112,7 +113,7 @@ def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, he
                 answers += append(broker, portion, version, kept, None, waits)
         if not connection.open:
             return
-        if waits[2]:
+        if unchecked:
             _check_rest(broker, connection, request, kept, head, answers, waits, place)
         else:
             _answer(broker, connection, request, head, answers, waits, place)
@@ -131,7 +132,8 @@ def _append_admitted(
     def go_on(granted: "Admission") -> None:
         append_and_answer(broker, connection, request, frame, head, granted, place)
 
-    admission = _admitted(broker, request, head[0])
+    version, _, _ = head
+    admission = _admitted(broker, request, version)
     if isinstance(admission, tuple):
         go_on(admission)
     else:
@@ -154,13 +156,15 @@ def append_and_answer(
     place: Deferred | None = None,
 ) -> None:
     """Append and answer; in `place` where the answer has one already."""
-    waits: Waits = ([], [], [])
+    unchecked: list[Unchecked] = []
+    waits: Waits = ([], [], unchecked)
     if request.acks not in (ALL, 0, 1):
         answers = refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
         _count_refusals(broker, [result for _, results in answers for result in results])
     else:
-        answers = append(broker, request, head[0], frame, admission, waits)
-        if waits[2]:
+        version, _, _ = head
+        answers = append(broker, request, version, frame, admission, waits)
+        if unchecked:
             _check_rest(broker, connection, request, frame, head, answers, waits, place)
             return
     _answer(broker, connection, request, head, answers, waits, place)
@@ -204,8 +208,10 @@ def _postpone(
     place = connection.defer(alone=True)
     kept = memoryview(bytearray(frame))
 
+    version, _, position = head
+
     def go_on(granted: "Admission") -> None:
-        append_and_answer(broker, connection, _read(kept, head[2], head[0]), kept, head, granted, place)
+        append_and_answer(broker, connection, _read(kept, position, version), kept, head, granted, place)
 
     _when_admitted(connection, admission, go_on)
 
@@ -279,7 +285,7 @@ def append(
                 results.append(PartitionResult(index, ErrorCode.NONE, -1, -1, -1))
                 continue
             results.append(_new(PartitionResult, (index, *outcome, None)))
-            if outcome[0] == 0:
+            if not outcome.error:
                 partition.grow()
                 if acks_all and partition.leading is not None:
                     uncommitted.append((partition, log.end_offset, results, len(results) - 1))
@@ -311,13 +317,14 @@ def _check_rest(
     partition may be led elsewhere. Nothing else is taken from the connection until then, as sequence numbers must
     arrive in their order."""
     uncommitted, unflushed, unchecked = waits
+    version, _, _ = head
     reply = connection.defer(alone=True) if place is None else place
     begin = memoryview(bytes(frame[:_AFTER_ADMIN]))
     rest = request._replace(topics=[(topic, [(index, records)]) for topic, index, records, _, _, _ in unchecked])
 
     def write(verdicts: Mapping[int, Verdict], granted: "Admission | None") -> None:
         written: list[Written] = []
-        again = append(broker, rest, head[0], begin, granted, (written, unflushed, []), verdicts)
+        again = append(broker, rest, version, begin, granted, (written, unflushed, []), verdicts)
         places = {}
         for (_, [result]), (_, _, _, _, results, slot) in zip(again, unchecked, strict=True):
             results[slot] = result
@@ -330,9 +337,9 @@ def _check_rest(
         if not connection.open:
             return
         try:
-            verdicts = {id(each[2]): verdict for each, verdict in zip(unchecked, found, strict=True)}
+            verdicts = {id(records): verdict for (_, _, records, *_), verdict in zip(unchecked, found, strict=True)}
             # What was admitted was so at that moment: the transaction may have ended since.
-            admission = None if request.transactional_id is None else _admitted(broker, rest, head[0])
+            admission = None if request.transactional_id is None else _admitted(broker, rest, version)
             if admission is None or isinstance(admission, tuple):
                 write(verdicts, admission)
             else:
@@ -441,7 +448,7 @@ def refused(request: ProduceRequest, error: ErrorCode) -> Answers:
 def encoded(broker: "Broker", connection: Connection, head: HotHead, answers: Answers) -> bytearray:
     version, correlation_id, _ = head
     out = hot_response(PRODUCE, version, correlation_id)
-    leaders = [result[7] for _, results in answers for result in results if result[7] is not None]
+    leaders = [result.leader for _, results in answers for result in results if result.leader is not None]
     nodes = nodes_of(broker, leaders, connection.listener) if leaders else ()
     write_response(out, version, answers, nodes)
     _SIZE.pack_into(out, 0, len(out) - 4)
@@ -466,7 +473,7 @@ class _PendingAck:
         self, uncommitted: list[Written], unflushed: list[Partition], seconds: float, place: Deferred | None
     ) -> bool:
         """Whether there is anything to wait for."""
-        waiting = missing([(written[0], written[1]) for written in uncommitted]) if uncommitted else []
+        waiting = missing([(partition, end) for partition, end, _, _ in uncommitted]) if uncommitted else []
         if not waiting and not unflushed:
             return False
         self._place = self._connection.defer() if place is None else place
