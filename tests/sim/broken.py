@@ -14,7 +14,7 @@ from ottla.base.errors import ErrorCode
 from ottla.broker.handlers import fetch
 from ottla.log.flushing import FlushTicket
 from ottla.metadata.partition_change import PartitionChange
-from ottla.replicas import fetcher as pullers
+from ottla.replicas import fetcher as replica_fetcher
 from ottla.replicas.partitions import Partition
 from ottla.replication.leader import Leading
 from ottla.sim import universe
@@ -52,7 +52,7 @@ def count_a_follower_too_early(patch: pytest.MonkeyPatch) -> None:
 
 def forget_truncation(patch: pytest.MonkeyPatch) -> None:
     """A follower keeps what its leader does not have."""
-    patch.setattr(pullers, "cut_where_histories_part", lambda log, epoch, end_offset: None)
+    patch.setattr(replica_fetcher, "truncate_where_histories_part", lambda log, epoch, end_offset: None)
 
 
 def accept_a_stale_epoch(patch: pytest.MonkeyPatch) -> None:

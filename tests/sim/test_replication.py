@@ -147,7 +147,7 @@ class Node:
         self.leading = None
         self.waits = []
         if new:
-            follower.cut_before_following(self.log, self.log.epochs.latest_epoch)
+            follower.truncate_before_following(self.log, self.log.epochs.latest_epoch)
             self.ask()
 
     # --- leading ---
@@ -242,7 +242,7 @@ class Node:
 
     def diverged(self, question: int, epoch: int, end_offset: int) -> None:
         if question == self.question and self.leading is None:
-            follower.cut_where_histories_part(self.log, epoch, end_offset)
+            follower.truncate_where_histories_part(self.log, epoch, end_offset)
             self.again(question, 0.0)
 
     def take(self, question: int, offset: int, records: list[tuple[int, int]], watermark: int) -> None:
@@ -531,5 +531,5 @@ def test_a_leader_that_does_not_compare_histories_is_noticed() -> None:
 
 
 def test_a_follower_that_forgets_to_cut_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "cut_where_histories_part", lambda log, epoch, end_offset: None)
+    monkeypatch.setattr(follower, "truncate_where_histories_part", lambda log, epoch, end_offset: None)
     assert broken(range(200), Story) >= 0

@@ -231,7 +231,7 @@ class QuorumLog:
             raise StorageFailure(self.directory, ENOSPC, outcome.message or outcome.error.name)
 
     def truncate(self, offset: int) -> None:
-        """Cut it back."""
+        """Remove what lies at `offset` and above."""
         assert offset >= self.told_offset, (offset, self.told_offset)
         with _storing(self.directory):
             self._log.truncate_to(offset)

@@ -1,4 +1,4 @@
-"""Following: pulling the leader's log, or a snapshot of it, and finding the leader in the first place.
+"""Following: fetching the leader's log, or a snapshot of it, and finding the leader in the first place.
 
 Owns: the one fetch that is under way, what is done with its answer, whether the leader is well, and the answers to
 BeginQuorumEpoch and EndQuorumEpoch. Never knows: bytes of records.
@@ -27,7 +27,7 @@ from ottla.raft.roles import Role, RoleChanges
 from ottla.records.control import Control, Endpoint
 
 
-class _Pull(NamedTuple):
+class _SnapshotFetch(NamedTuple):
     """A snapshot on its way."""
 
     snapshot: LogPosition
@@ -42,10 +42,10 @@ class FollowerRole:
         self._changes = changes
         self.membership = Membership(core)
         self.installing = False
-        """A whole snapshot is taking the log's place: until that is done, nothing is pulled and no vote asked for."""
+        """A whole snapshot is taking the log's place: until that is done, nothing is fetched and no vote asked for."""
         self._fetching: int | None = None
         self._fetch_at = NEVER
-        self._pull: _Pull | None = None
+        self._snapshot_fetch: _SnapshotFetch | None = None
         self._turn = 0
         self._suspected = False
         """The leader is said to be gone, by its machine or by itself."""
@@ -87,7 +87,7 @@ class FollowerRole:
     def stop_fetching(self) -> None:
         """An answer still to come is for nothing."""
         self._fetching = None
-        self._pull = None
+        self._snapshot_fetch = None
         self._fetch_at = NEVER
 
     def _fetch_anew(self, now: float) -> None:
@@ -121,8 +121,10 @@ class FollowerRole:
             self._fetch_at = now + core.timing.retry_backoff
             return
         request: Request
-        if self._pull is not None:
-            request = FetchSnapshot(identity.cluster_id, core.key, core.epoch, self._pull.snapshot, self._pull.position)
+        if self._snapshot_fetch is not None:
+            request = FetchSnapshot(
+                identity.cluster_id, core.key, core.epoch, self._snapshot_fetch.snapshot, self._snapshot_fetch.position
+            )
         else:
             wait = core.timing.fetch_wait if core.role is Role.FOLLOWER else 0.0
             request = Fetch(identity.cluster_id, core.key, core.epoch, core.log.end, core.high_watermark, wait)
@@ -161,7 +163,7 @@ class FollowerRole:
         if answer.diverging is not None:
             self._truncate(answer.diverging)
         elif answer.snapshot is not None:
-            self._pull = _Pull(answer.snapshot, 0)
+            self._snapshot_fetch = _SnapshotFetch(answer.snapshot, 0)
         else:
             if answer.entries:
                 core.log.append(answer.entries)
@@ -193,14 +195,14 @@ class FollowerRole:
         if self._changes.learn(answer.believed, now) or number != self._fetching:
             return
         self._fetching = None
-        pull = self._pull
-        if pull is None or core.role is not Role.FOLLOWER or request.epoch != core.epoch:
+        under_way = self._snapshot_fetch
+        if under_way is None or core.role is not Role.FOLLOWER or request.epoch != core.epoch:
             self._fetch_at = now + self._pace()
             return
         size = len(answer.data) if isinstance(answer.data, bytes | bytearray | memoryview) else 0
-        if answer.error != ErrorCode.NONE or (answer.snapshot, answer.position) != pull or not size:
+        if answer.error != ErrorCode.NONE or (answer.snapshot, answer.position) != under_way or not size:
             # It may be gone by now; a fetch will say which one there is.
-            self._pull = None
+            self._snapshot_fetch = None
             self._fetch_at = now + self._pace()
             return
         self._heard_at = now
@@ -208,12 +210,12 @@ class FollowerRole:
         core.emit(KeepPortion(answer))
         position = answer.position + size
         if position < answer.size:
-            self._pull = pull._replace(position=position)
+            self._snapshot_fetch = under_way._replace(position=position)
             self._fetch(now)
         else:
-            self._pull = None
+            self._snapshot_fetch = None
             self.installing = True
-            core.emit(InstallSnapshot(pull.snapshot))
+            core.emit(InstallSnapshot(under_way.snapshot))
 
     def installed(self, snapshot: LogPosition, controls: tuple[Control, ...], now: float) -> None:
         """The snapshot has taken the log's place; these are the control records in it."""

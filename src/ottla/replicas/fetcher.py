@@ -1,7 +1,7 @@
-"""Followers at work: what leaders on other brokers have is pulled into the logs here.
+"""Followers at work: what leaders on other brokers have is fetched into the logs here.
 
-Owns: one task for each leader (and each of `num.replica.fetchers`), its fetch session, and how each partition it pulls
-stands. Never knows: who leads what (the publisher assigns), where a history is cut (`replication.follower`).
+Owns: one task for each leader (and each of `num.replica.fetchers`), its fetch session, and the state of each partition
+it fetches. Never knows: who leads what (the publisher assigns), where a log is truncated (`replication.follower`).
 Invariants: what an answer brings is taken only if the partition still follows the same leader epoch and its log still
 ends where was asked; the next fetch, which tells the leader how far this replica is, leaves only when what the last one
 brought is in the log, and on the disk where every message is flushed.
@@ -24,10 +24,10 @@ from ottla.replicas.traffic import Traffic
 from ottla.replicas.waits import WaitingRoom
 from ottla.replication.follower import (
     FetchState,
-    cut_before_following,
-    cut_where_histories_part,
     follow_watermark,
     start_within,
+    truncate_before_following,
+    truncate_where_histories_part,
 )
 from ottla.wire.fetch import NO_WATERMARK
 from ottla.wire.links import Link, LinkDown
@@ -52,7 +52,7 @@ logger = logging.getLogger("ottla.broker")
 FIRST_BACKOFF_SECONDS = 0.02
 """The pause after the first error of a partition; each further one doubles it, up to `replica.fetch.backoff.ms`."""
 READER_SECONDS = 10.0
-"""So long after somebody last waited for records here, the leader is asked to tell a new watermark at once."""
+"""For how long after somebody last waited for records here the leader is asked to tell a new watermark at once."""
 AT_ONCE_BYTES = 1 << 20
 """Bytes taken into logs before other work of the broker gets its turn."""
 JUST_SECONDS = 1.0
@@ -78,14 +78,14 @@ class Asked(NamedTuple):
     offset: int
 
 
-class Pull:
-    """One partition that is pulled."""
+class FetchedPartition:
+    """One partition that is fetched from its leader."""
 
-    __slots__ = ("asked", "backoff", "due", "partition", "read_until", "standing")
+    __slots__ = ("asked", "backoff", "due", "partition", "read_until", "state")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self.standing = FetchState.FETCHING
+        self.state = FetchState.FETCHING
         self.asked: Asked | None = None
         """None: not part of the session, or to be told anew."""
         self.backoff = 0.0
@@ -109,10 +109,10 @@ class ReplicaFetcher:
         self._context = context
         self._helpers = helpers
         self._leader = leader
-        self._pulls: dict[Key, Pull] = {}
-        self._changed: dict[Key, Pull] = {}
+        self._partitions: dict[Key, FetchedPartition] = {}
+        self._changed: dict[Key, FetchedPartition] = {}
         """Those of which the leader must hear in the next fetch."""
-        self._delayed: dict[Key, Pull] = {}
+        self._delayed: dict[Key, FetchedPartition] = {}
         self._forgotten: list[Key] = []
         self._session = _NO_SESSION
         self._link: Link | None = None
@@ -124,11 +124,11 @@ class ReplicaFetcher:
         self._log_lines = FetcherLogLines(leader)
         self._task = asyncio.create_task(self._run())
 
-    # --- who is pulled ---
+    # --- what is fetched ---
 
     def add(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.index)
-        self._pulls[key] = self._changed[key] = Pull(partition)
+        self._partitions[key] = self._changed[key] = FetchedPartition(partition)
         if not self._wake.is_set():
             self._wake.set()
             # In the next turn, when all partitions of this change of metadata are here.
@@ -136,7 +136,7 @@ class ReplicaFetcher:
 
     def remove(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.index)
-        if self._pulls.pop(key, None) is not None:
+        if self._partitions.pop(key, None) is not None:
             self._changed.pop(key, None)
             self._delayed.pop(key, None)
             self._forgotten.append(key)
@@ -165,9 +165,9 @@ class ReplicaFetcher:
         while True:
             try:
                 self._wake.clear()
-                request = self._request() if self._pulls else None
+                request = self._request() if self._partitions else None
                 if request is None:
-                    if not self._pulls:
+                    if not self._partitions:
                         self._disconnect()
                     await self._rest(self._until_due())
                     continue
@@ -183,7 +183,7 @@ class ReplicaFetcher:
                 await self._rest(self._longest_backoff())
             except Exception:
                 # One answer that cannot be digested must not end replication.
-                logger.exception("pulling from broker %d failed", self._leader)
+                logger.exception("fetching from broker %d failed", self._leader)
                 self._session = _NO_SESSION
                 await self._rest(self._longest_backoff())
 
@@ -191,7 +191,7 @@ class ReplicaFetcher:
         return self._context.values.integer("replica.fetch.backoff.ms") / 1000
 
     async def _rest(self, seconds: float | None) -> None:
-        """Until something changes, at most so long."""
+        """Wait until something changes, at most `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
@@ -202,7 +202,7 @@ class ReplicaFetcher:
         """Seconds until the first delayed partition is due; None when there is none."""
         if not self._delayed:
             return None
-        return max(0.0, min(pull.due for pull in self._delayed.values()) - self._context.clock.monotonic())
+        return max(0.0, min(fetched.due for fetched in self._delayed.values()) - self._context.clock.monotonic())
 
     async def _exchange(self, request: FetchRequest) -> bool:
         """One fetch; False when the leader did not answer."""
@@ -216,7 +216,7 @@ class ReplicaFetcher:
             if self._interrupted:
                 return True
             if self.down_since is None:
-                logger.info("broker %d cannot be pulled from: %s", self._leader, down)
+                logger.info("broker %d cannot be fetched from: %s", self._leader, down)
                 self.down_since = self._context.clock.monotonic()
             return False
         finally:
@@ -250,7 +250,7 @@ class ReplicaFetcher:
         if due is not None:
             wait_ms = min(wait_ms, int(due * 1000) + 1)
         whole = self._session == _NO_SESSION
-        wanted = dict(self._wanted(self._pulls if whole else self._changed))
+        wanted = dict(self._wanted(self._partitions if whole else self._changed))
         self._changed.clear()
         if whole and not wanted:
             return None
@@ -278,31 +278,31 @@ class ReplicaFetcher:
 
     def _take_up_due(self) -> None:
         now = self._context.clock.monotonic()
-        for key, pull in tuple(self._delayed.items()):
-            if pull.due <= now:
-                pull.standing = FetchState.FETCHING
-                self._changed[key] = pull
+        for key, fetched in tuple(self._delayed.items()):
+            if fetched.due <= now:
+                fetched.state = FetchState.FETCHING
+                self._changed[key] = fetched
                 del self._delayed[key]
 
-    def _wanted(self, pulls: dict[Key, Pull]) -> Iterator[tuple[Key, FetchPartition]]:
+    def _wanted(self, partitions: dict[Key, FetchedPartition]) -> Iterator[tuple[Key, FetchPartition]]:
         limit = self._context.values.integer("replica.fetch.max.bytes")
         throttles = self._helpers.throttles
-        for key, pull in pulls.items():
-            partition = pull.partition
+        for key, fetched in partitions.items():
+            partition = fetched.partition
             log = partition.log
             if log is None:
-                pull.standing = FetchState.FAILED
-            if pull.standing is not FetchState.FETCHING or log is None:
+                fetched.state = FetchState.FAILED
+            if fetched.state is not FetchState.FETCHING or log is None:
                 continue
             throttle = throttles.on_follower(partition) if throttles.follower is not None else None
             if throttle is not None:
                 seconds = throttle.seconds_until_free(self._context.clock.monotonic())
                 if seconds > 0:
-                    self._set_aside(pull, seconds)
+                    self._set_aside(fetched, seconds)
                     continue
-            if pull.asked is None:
-                cut_before_following(log, log.epochs.latest_epoch)
-            pull.asked = Asked(partition.leader_epoch, log.end_offset)
+            if fetched.asked is None:
+                truncate_before_following(log, log.epochs.latest_epoch)
+            fetched.asked = Asked(partition.leader_epoch, log.end_offset)
             yield (
                 key,
                 FetchPartition(
@@ -312,17 +312,17 @@ class ReplicaFetcher:
                     last_fetched_epoch=log.epochs.latest_epoch,
                     log_start_offset=log.start_offset,
                     partition_max_bytes=limit,
-                    high_watermark=self._watermark(pull, log),
+                    high_watermark=self._watermark(fetched, log),
                 ),
             )
 
-    def _watermark(self, pull: Pull, log: PartitionLog) -> int:
+    def _watermark(self, fetched: FetchedPartition, log: PartitionLog) -> int:
         """Where clients read from this follower, the watermark it knows: the leader answers as soon as its own is
         higher. Otherwise that would only make for more fetches."""
         now = self._context.clock.monotonic()
-        if self._helpers.waiting.has(pull.partition):
-            pull.read_until = now + READER_SECONDS
-        return log.high_watermark if now < pull.read_until else NO_WATERMARK
+        if self._helpers.waiting.has(fetched.partition):
+            fetched.read_until = now + READER_SECONDS
+        return log.high_watermark if now < fetched.read_until else NO_WATERMARK
 
     # --- what comes ---
 
@@ -341,63 +341,63 @@ class ReplicaFetcher:
         for topic in answer.responses:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
-                pull = self._pulls.get(key)
-                if pull is None or pull.asked is None or not self._still(pull):
+                fetched = self._partitions.get(key)
+                if fetched is None or fetched.asked is None or not self._still(fetched):
                     continue
-                self._changed[key] = pull
+                self._changed[key] = fetched
                 if data.error_code != ErrorCode.NONE:
-                    await self._failed(key, pull, ErrorCode(data.error_code))
+                    await self._failed(key, fetched, ErrorCode(data.error_code))
                     continue
-                taken += self._take_data(key, pull, data)
-                log = pull.partition.log
+                taken += self._take_data(key, fetched, data)
+                log = fetched.partition.log
                 if log is not None and log.unflushed_messages >= log.settings.flush_messages:
-                    unflushed.append(pull.partition)
+                    unflushed.append(fetched.partition)
                 if taken >= AT_ONCE_BYTES:
                     taken = 0
                     await asyncio.sleep(0)
         if unflushed:
             await self._flushed(unflushed)
 
-    def _still(self, pull: Pull) -> bool:
+    def _still(self, fetched: FetchedPartition) -> bool:
         """Whether the answer to what was asked is wanted."""
-        partition, log = pull.partition, pull.partition.log
+        partition, log = fetched.partition, fetched.partition.log
         return (
             log is not None
             and not partition.leads
-            and pull.asked == (partition.leader_epoch, log.end_offset)
-            and pull.standing is FetchState.FETCHING
+            and fetched.asked == (partition.leader_epoch, log.end_offset)
+            and fetched.state is FetchState.FETCHING
         )
 
-    def _take_data(self, key: Key, pull: Pull, data: PartitionData) -> int:
+    def _take_data(self, key: Key, fetched: FetchedPartition, data: PartitionData) -> int:
         """Bring one partition forward; answers the bytes that were taken."""
-        partition, log = pull.partition, pull.partition.log
+        partition, log = fetched.partition, fetched.partition.log
         assert log is not None
         diverging = data.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
             before = log.end_offset
-            cut_where_histories_part(log, diverging.epoch, diverging.end_offset)
-            self._log_lines.cut(partition, (before, log.end_offset), diverging.epoch, diverging.end_offset)
+            truncate_where_histories_part(log, diverging.epoch, diverging.end_offset)
+            self._log_lines.truncated(partition, (before, log.end_offset), diverging.epoch, diverging.end_offset)
             return 0
         records = memoryview(data.records or b"")
         size = len(records)
         if size:
             outcome = log.append_as_follower(records)
             if outcome.error != ErrorCode.NONE:
-                if not pull.backoff:
+                if not fetched.backoff:
                     # Once: a full disk stays full for longer than the pause before the next try.
                     logger.error("what the leader of %s sent was not stored: %s", partition, outcome.message)
-                self._delay(pull)
+                self._delay(fetched)
                 return 0
             self._helpers.traffic.replication_bytes_in += size
             throttle = self._helpers.throttles.on_follower(partition)
             if throttle is not None:
                 throttle.passed(size)
-        pull.backoff = 0.0
+        fetched.backoff = 0.0
         moved = follow_watermark(log, data.high_watermark)
         begins_later = data.log_start_offset > log.start_offset and self._follow_start(log, data.log_start_offset)
         if moved:
             self._helpers.waiting.nudge(partition)
-        if not size and not begins_later and not (moved and pull.read_until):
+        if not size and not begins_later and not (moved and fetched.read_until):
             # Nothing that the leader must hear of.
             self._changed.pop(key, None)
         return size
@@ -412,40 +412,40 @@ class ReplicaFetcher:
 
     # --- what goes wrong ---
 
-    def _delay(self, pull: Pull) -> None:
-        pull.backoff = min(max(2 * pull.backoff, FIRST_BACKOFF_SECONDS), self._longest_backoff())
-        self._set_aside(pull, pull.backoff)
+    def _delay(self, fetched: FetchedPartition) -> None:
+        fetched.backoff = min(max(2 * fetched.backoff, FIRST_BACKOFF_SECONDS), self._longest_backoff())
+        self._set_aside(fetched, fetched.backoff)
 
-    def _set_aside(self, pull: Pull, seconds: float) -> None:
-        """Leave it out of the fetches for so long."""
-        pull.standing = FetchState.DELAYED
-        pull.due = self._context.clock.monotonic() + seconds
-        key = (pull.partition.topic_id, pull.partition.index)
-        self._delayed[key] = pull
+    def _set_aside(self, fetched: FetchedPartition, seconds: float) -> None:
+        """Leave it out of the fetches for this many seconds."""
+        fetched.state = FetchState.DELAYED
+        fetched.due = self._context.clock.monotonic() + seconds
+        key = (fetched.partition.topic_id, fetched.partition.index)
+        self._delayed[key] = fetched
         self._forgotten.append(key)
 
-    async def _failed(self, key: Key, pull: Pull, error: ErrorCode) -> None:
-        if error == ErrorCode.OFFSET_OUT_OF_RANGE and await self._begin_within(pull):
+    async def _failed(self, key: Key, fetched: FetchedPartition, error: ErrorCode) -> None:
+        if error == ErrorCode.OFFSET_OUT_OF_RANGE and await self._begin_within(fetched):
             return
         if error not in _EXPECTED:
-            self._log_lines.refused(pull.partition, error.name)
-        if self._pulls.get(key) is pull:
-            self._delay(pull)
+            self._log_lines.refused(fetched.partition, error.name)
+        if self._partitions.get(key) is fetched:
+            self._delay(fetched)
 
-    async def _begin_within(self, pull: Pull) -> bool:
+    async def _begin_within(self, fetched: FetchedPartition) -> bool:
         """Ask where the leader's log begins and ends, and fit this one in."""
-        asked = pull.asked
+        asked = fetched.asked
         try:
-            start = await self._offset(pull.partition, EARLIEST)
-            end = await self._offset(pull.partition, LATEST)
+            start = await self._offset(fetched.partition, EARLIEST)
+            end = await self._offset(fetched.partition, LATEST)
         except LinkDown:
             return False
-        log = pull.partition.log
-        if start is None or end is None or log is None or pull.asked != asked or not self._still(pull):
+        log = fetched.partition.log
+        if start is None or end is None or log is None or fetched.asked != asked or not self._still(fetched):
             return False
         before = log.end_offset
         start_within(log, start, end)
-        self._log_lines.begun(pull.partition, (before, log.end_offset), start, end)
+        self._log_lines.begun(fetched.partition, (before, log.end_offset), start, end)
         return True
 
     async def _offset(self, partition: Partition, which: int) -> int | None:
@@ -474,7 +474,7 @@ class ReplicaFetchers:
         self._of: dict[Partition, ReplicaFetcher] = {}
 
     def assign(self, partition: Partition) -> None:
-        """Pull it from the leader it names, from where its log ends."""
+        """Fetch it from the leader it names, from where its log ends."""
         self.release(partition)
         count = self._context.values.integer("num.replica.fetchers")
         slot = (partition.leader, (int.from_bytes(partition.topic_id[:4]) * 31 + partition.index) % count)
@@ -485,7 +485,7 @@ class ReplicaFetchers:
         fetcher.add(partition)
 
     def release(self, partition: Partition) -> None:
-        """It leads, waits for a leader, or is no longer here; no error when it was not pulled."""
+        """It leads, waits for a leader, or is no longer here; no error when it was not fetched."""
         fetcher = self._of.pop(partition, None)
         if fetcher is not None:
             fetcher.remove(partition)

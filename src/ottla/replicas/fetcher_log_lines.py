@@ -1,7 +1,7 @@
 """Log lines about replica fetchers: what one answer of a leader did to the logs that follow it.
 
-Owns: the words, and what is still to be told. Never knows: how logs are cut, requests. Invariant: what happens to many
-partitions in one answer is one sentence that names the first few; every cut is told with what it removed.
+Owns: the words, and what is still to be told. Never knows: how logs are truncated, requests. Invariant: what happens to
+many partitions in one answer is one line that names the first few; every truncation is told with what it removed.
 """
 
 import logging
@@ -14,7 +14,7 @@ logger = logging.getLogger("ottla.broker")
 class FetcherLogLines:
     """Of one leader; `tell` when an answer of it is taken."""
 
-    __slots__ = ("_begun", "_cut", "_leader", "_refused", "_removed", "waiting")
+    __slots__ = ("_begun", "_leader", "_refused", "_removed", "_truncated", "waiting")
 
     def __init__(self, leader: int) -> None:
         self._leader = leader
@@ -23,17 +23,17 @@ class FetcherLogLines:
     def _clear(self) -> None:
         self.waiting = False
         """Whether there is something to tell."""
-        self._cut: dict[str, str] = {}
+        self._truncated: dict[str, str] = {}
         self._begun: dict[str, str] = {}
         self._refused: dict[str, list[str]] = {}
         self._removed = 0
 
-    def cut(self, name: object, ends: tuple[int, int], epoch: int, end_offset: int) -> None:
-        """A log was cut, from the first of these ends to the second: the leader's records of `epoch` end there."""
+    def truncated(self, name: object, ends: tuple[int, int], epoch: int, end_offset: int) -> None:
+        """A log was truncated, from the first of these ends to the second: there the leader's `epoch` ends."""
         before, after = ends
-        self._cut[str(name)] = (
-            f"{name} is cut from {before} to {after}: epoch {epoch} of its leader, broker {self._leader}, ends at "
-            f"{end_offset}"
+        self._truncated[str(name)] = (
+            f"{name} is truncated from {before} to {after}: epoch {epoch} of its leader, broker {self._leader}, "
+            f"ends at {end_offset}"
         )
         self._removed += before - after
         self.waiting = True
@@ -51,18 +51,18 @@ class FetcherLogLines:
         self.waiting = True
 
     def tell(self) -> None:
-        cut, begun, refused, removed = self._cut, self._begun, self._refused, self._removed
+        truncated, begun, refused, removed = self._truncated, self._begun, self._refused, self._removed
         self._clear()
-        if len(cut) > NAMED:
+        if len(truncated) > NAMED:
             logger.info(
-                "%d partitions are cut where they leave the histories of broker %d, by %d records in all: %s",
-                len(cut),
+                "%d partitions are truncated where they leave the histories of broker %d, by %d records in all: %s",
+                len(truncated),
                 self._leader,
                 removed,
-                some(list(cut)),
+                some(list(truncated)),
             )
         else:
-            _tell_each(cut)
+            _tell_each(truncated)
         if len(begun) > NAMED:
             logger.info(
                 "%d partitions ended where broker %d has no records, and go on where it has: %s",
@@ -79,6 +79,6 @@ class FetcherLogLines:
                 logger.warning("broker %d, which leads %s, answers %s", self._leader, names[0], error)
 
 
-def _tell_each(sentences: dict[str, str]) -> None:
-    for sentence in sentences.values():
-        logger.info("%s", sentence)
+def _tell_each(lines: dict[str, str]) -> None:
+    for line in lines.values():
+        logger.info("%s", line)

@@ -223,7 +223,7 @@ class Partition:
             waiting.nudge(session)
 
     def read_by(self, follower: int, session: FetchSession, key: Key) -> None:
-        """A follower pulls this partition by a session, which is told of all that is new."""
+        """A follower fetches this partition by a session, which is told of all that is new."""
         if self.readers is None:
             self.readers = {}
         self.readers[follower] = (session, key)

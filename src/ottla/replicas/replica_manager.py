@@ -125,7 +125,7 @@ class ReplicaManager:
     # --- later ---
 
     async def next_change(self, seconds: float) -> None:
-        """Until the next change of metadata, at most so long."""
+        """Wait until the next change of metadata, at most this many seconds."""
         change: asyncio.Future[None] = self._context.loop.create_future()
         self._awaited.append(change)
         await asyncio.wait((change,), timeout=seconds)

@@ -59,7 +59,7 @@ class WaitingRoom:
         return key in self._under
 
     def park(self, wait: Wait, keys: Iterable[Hashable], seconds: float) -> None:
-        """Let it wait under these keys, at most so long."""
+        """Let it wait under these keys, at most this many seconds."""
         under = self._under
         kept = tuple(keys)
         for key in kept:

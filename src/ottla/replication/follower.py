@@ -1,9 +1,9 @@
 """What a follower does with its log so that it becomes its leader's.
 
-Owns: where a log that left its leader's history is cut, where one that its leader cannot serve begins again, and how a
-partition that is pulled stands. Never knows: requests, tasks, files (it is handed a log in its own words).
-Invariants: nothing is cut that both histories share; the watermark of a follower never moves back and never passes its
-end.
+Owns: where a log that left its leader's history is truncated, where one that its leader cannot serve begins again, and
+the states of a partition that is fetched. Never knows: requests, tasks, files (it is handed a log in its own words).
+Invariants: nothing is truncated that both histories share; the watermark of a follower never moves back and never
+passes its end.
 """
 
 from enum import Enum
@@ -32,7 +32,7 @@ class History(Protocol):
 
 
 class FetchState(Enum):
-    """How a partition that is pulled stands."""
+    """The state of a partition that is fetched from its leader."""
 
     FETCHING = "fetching"
     DELAYED = "delayed"
@@ -41,14 +41,14 @@ class FetchState(Enum):
     """Its log cannot be written; only a new role or another disk helps."""
 
 
-def cut_before_following(log: History, latest_epoch: int) -> None:
+def truncate_before_following(log: History, latest_epoch: int) -> None:
     """A log that knows no epochs cannot be compared with the leader's: only what is committed in it is kept."""
     if latest_epoch < 0:
         log.truncate_to(log.high_watermark)
 
 
-def cut_where_histories_part(log: History, epoch: int, end_offset: int) -> None:
-    """The leader says that its records up to the follower's last `epoch` end at `end_offset`: cut what is beyond.
+def truncate_where_histories_part(log: History, epoch: int, end_offset: int) -> None:
+    """The leader says that its records up to the follower's last `epoch` end at `end_offset`: truncate to there.
 
     When this log does not know that epoch, it goes back to the end of the one before, and the next fetch compares
     again.

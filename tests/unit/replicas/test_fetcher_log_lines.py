@@ -14,12 +14,12 @@ def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 def test_a_few_are_told_one_by_one(lines: pytest.LogCaptureFixture) -> None:
     told = FetcherLogLines(3)
     assert not told.waiting
-    told.cut("a-0", (9, 7), 2, 8)
+    told.truncated("a-0", (9, 7), 2, 8)
     told.begun("a-1", (9, 20), 20, 30)
     assert told.waiting
     told.tell()
     assert lines.messages == [
-        "a-0 is cut from 9 to 7: epoch 2 of its leader, broker 3, ends at 8",
+        "a-0 is truncated from 9 to 7: epoch 2 of its leader, broker 3, ends at 8",
         "a-1 ended at 9, its leader, broker 3, has 20 to 30: it goes on at 20",
     ]
 
@@ -27,12 +27,12 @@ def test_a_few_are_told_one_by_one(lines: pytest.LogCaptureFixture) -> None:
 def test_many_are_told_in_a_line_for_each_thing_that_happened(lines: pytest.LogCaptureFixture) -> None:
     told = FetcherLogLines(3)
     for number in range(300):
-        told.cut(f"a-{number}", (10, 8), 2, 8)
+        told.truncated(f"a-{number}", (10, 8), 2, 8)
         told.begun(f"b-{number}", (9, 20), 20, 30)
         told.refused(f"c-{number}", "KAFKA_STORAGE_ERROR")
     told.tell()
     assert lines.messages == [
-        "300 partitions are cut where they leave the histories of broker 3, by 600 records in all: "
+        "300 partitions are truncated where they leave the histories of broker 3, by 600 records in all: "
         "a-0, a-1, a-2, a-3, a-4 and 295 more",
         "300 partitions ended where broker 3 has no records, and go on where it has: "
         "b-0, b-1, b-2, b-3, b-4 and 295 more",

@@ -139,10 +139,10 @@ def test_an_old_leader_cuts_what_only_it_had(three: Replicas, caplog: pytest.Log
     three.network.calm()
     three.until(lambda: three.state().in_sync == (1, 2, 3), 40)
     assert three.values(1) == three.values(2) == three.values(3) == [b"committed", b"kept"]
-    assert f"{TOPIC}-0 is cut from 2 to 1: epoch 0 of its leader, broker 2, ends at 1" in caplog.messages
+    assert f"{TOPIC}-0 is truncated from 2 to 1: epoch 0 of its leader, broker 2, ends at 1" in caplog.messages
 
 
-def test_many_logs_that_are_cut_at_once_are_one_line(three: Replicas, caplog: pytest.LogCaptureFixture) -> None:
+def test_many_logs_that_are_truncated_at_once_are_one_line(three: Replicas, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ottla.broker")
     three.create([1, 2, 3], partitions=8)
     three.advance(1)
@@ -158,10 +158,11 @@ def test_many_logs_that_are_cut_at_once_are_one_line(three: Replicas, caplog: py
         three.complete(three.produce(2, b"kept", partition=number))
     three.network.calm()
     three.until(lambda: all(three.state(number).in_sync == (1, 2, 3) for number in range(8)), 40)
-    told = [line for line in caplog.messages if "cut" in line]
+    told = [line for line in caplog.messages if "truncated" in line]
     named = ", ".join(f"{TOPIC}-{number}" for number in range(5))
     assert told == [
-        f"8 partitions are cut where they leave the histories of broker 2, by 16 records in all: {named} and 3 more"
+        "8 partitions are truncated where they leave the histories of broker 2, by 16 records in all: "
+        f"{named} and 3 more"
     ]
 
 

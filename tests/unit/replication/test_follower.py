@@ -1,4 +1,4 @@
-"""Where a follower cuts its log."""
+"""Where a follower truncates its log."""
 
 from pathlib import Path
 
@@ -7,10 +7,10 @@ import pytest
 from kit.disks.workbench import Workbench
 from ottla.log.partition_log import PartitionLog
 from ottla.replication.follower import (
-    cut_before_following,
-    cut_where_histories_part,
     follow_watermark,
     start_within,
+    truncate_before_following,
+    truncate_where_histories_part,
 )
 
 
@@ -28,31 +28,31 @@ def log(tmp_path: Path) -> PartitionLog:
 
 
 def test_a_longer_tail_of_the_same_epoch_is_cut_to_the_leaders(log: PartitionLog) -> None:
-    cut_where_histories_part(log, 5, 8)
+    truncate_where_histories_part(log, 5, 8)
     assert log.end_offset == 8
 
 
 def test_an_epoch_the_leader_does_not_know_goes_whole(log: PartitionLog) -> None:
-    cut_where_histories_part(log, 3, 7)
+    truncate_where_histories_part(log, 3, 7)
     assert log.end_offset == 7
     assert log.epochs.latest_epoch == 3
 
 
 def test_an_epoch_only_the_leader_knows_sends_the_follower_to_the_end_of_the_one_before(log: PartitionLog) -> None:
-    cut_where_histories_part(log, 4, 9)
+    truncate_where_histories_part(log, 4, 9)
     assert log.end_offset == 7
 
 
 def test_a_leader_whose_history_begins_later_is_followed_to_its_end(log: PartitionLog) -> None:
     log.epochs.clear()
-    cut_where_histories_part(log, 2, 6)
+    truncate_where_histories_part(log, 2, 6)
     assert log.end_offset == 6
 
 
 def test_without_epochs_only_what_is_committed_is_kept(log: PartitionLog) -> None:
-    cut_before_following(log, log.epochs.latest_epoch)
+    truncate_before_following(log, log.epochs.latest_epoch)
     assert log.end_offset == 10
-    cut_before_following(log, -1)
+    truncate_before_following(log, -1)
     assert log.end_offset == 4
 
 

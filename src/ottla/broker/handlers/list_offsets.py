@@ -51,7 +51,7 @@ CONSUMER, DEBUGGING = -1, -2
 FIRST_NOT_AVAILABLE = 5
 NOT_BY_TIME = (LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 ATTEMPTS = 5
-"""How often a search begins again because the log was cut meanwhile."""
+"""How often a search begins again because the log was truncated meanwhile."""
 NEEDS_VERSION = {
     LATEST: 1,
     EARLIEST: 1,
