@@ -465,7 +465,7 @@ class FaultyLog:
             if offset not in self.superseded:
                 assert there.get(offset) == written, (offset, written, there.get(offset))
         if not self.settings.cleanup_compact:
-            missing = [offset for offset in range(self.start, log.end_offset) if offset not in there]
+            missing = set(range(max(self.start, log.start_offset), log.end_offset)) - there.keys()
             assert not missing, missing
 
     def _compare_transactions(self, there: dict[int, Written]) -> None:
@@ -554,9 +554,9 @@ class FaultyLog:
             data = self._batch(0, written._replace(key=b"any") if emptied else written)
             outcome = log.append_as_leader(memoryview(data), self.epoch, self.clock.now)
             assert outcome.error is ErrorCode.NONE, (producer, outcome)
-            # A power cut may leave a batch, cut off since, before one that came in its place: in a compacted log
-            # nobody can tell that what lies between is missing.
-            found = there.get(outcome.base_offset) if self.settings.cleanup_compact else None
+            # A power cut may leave a batch, cut off since, before one that came in its place. Where nothing of both was
+            # durable, nobody can tell that what lay between is missing.
+            found = there.get(outcome.base_offset) if outcome.base_offset >= self.lasting else None
             assert outcome.base_offset == offset or (found and found.producer == written.producer), (producer, outcome)
         self._lost({offset: written for offset, written in self.now.items() if offset >= log.end_offset})
         self.now = there
