@@ -103,7 +103,6 @@ def check(
     rules: Rules,
     now_ms: int,
     topic_partition: object = "",
-    *,
     from_client: bool = True,
     patient: bool = True,
 ) -> Checked | Rejection:
