@@ -19,9 +19,10 @@ from kit.worlds.quorum_nodes import Heard, topic
 from ottla.base.errors import ErrorCode
 from ottla.log.files import StorageFailure, World
 from ottla.metadata.facts import Fact, decode_facts, encode_facts
+from ottla.metadata.quorum_events import Stored
 from ottla.quorum.log import read_entries
 from ottla.quorum.node import QuorumNode
-from ottla.quorum.ports import QuorumIdentity, QuorumPlace, QuorumSettings, Stored
+from ottla.quorum.settings import QuorumIdentity, QuorumPlatform, QuorumSettings
 from ottla.quorum.snapshots import Snapshots, SnapshotState
 from ottla.raft import messages as flat
 from ottla.raft.log_view import Diverging, Entry, LogPosition, LogView
@@ -296,7 +297,7 @@ class FaultyVoter:
         self.heard = Told()
         self.others.stir()
         node = QuorumNode(
-            QuorumPlace(loop, world, run_blocking, DIRECTORY),
+            QuorumPlatform(loop, world, run_blocking, DIRECTORY),
             QuorumIdentity("test", 0, bytes(15) + b"0", self._voters, True, endpoints=(_endpoint(0),)),
             SETTINGS,
             _PlayedLinks(self.others),

@@ -38,7 +38,7 @@ from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
 from ottla.metadata.log_lines import LEFT, changed_partitions, cluster_log_lines
-from ottla.quorum.ports import NotLeader, Stored
+from ottla.metadata.quorum_events import NotLeader, Stored
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ottla.metadata.delta import ClusterDelta, difference
 from ottla.metadata.facts import BadFact, Fact
 from ottla.metadata.image import ClusterImage
-from ottla.quorum.ports import Stored, UnreadableMetadata
+from ottla.metadata.quorum_events import Stored, UnreadableMetadata
 
 logger = logging.getLogger("ottla.controller")
 

@@ -16,7 +16,7 @@ from ottla.controller.ports import MetadataQuorum
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage
-from ottla.quorum.ports import Stored
+from ottla.metadata.quorum_events import Stored
 
 
 class _PendingDecision(NamedTuple):

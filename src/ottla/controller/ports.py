@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ottla.log.files import StorageFailure
 from ottla.metadata.facts import Fact
-from ottla.quorum.ports import Voter
+from ottla.records.control import Voter
 from ottla.wire.schema import Root
 
 

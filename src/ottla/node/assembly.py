@@ -37,7 +37,7 @@ from ottla.node.listeners import Address
 from ottla.node.options import StartFailure
 from ottla.node.roles import by_zookeeper, quorum_identity, roles_of, stands_alone
 from ottla.quorum.node import QuorumNode
-from ottla.quorum.ports import QuorumPlace, QuorumSettings
+from ottla.quorum.settings import QuorumPlatform, QuorumSettings
 from ottla.replicas.context import Platform
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Assembly:
         if self.roles.controller:
             events = self._controller = Controller(self._loader, self.node_id, values, world)
             self._controller.founds_where(self._may_found)
-        place = QuorumPlace(
+        place = QuorumPlatform(
             loop, world, lambda work: loop.run_in_executor(threads, work), metadata_log_directory(values)
         )
         quorum = self._quorum = QuorumNode(place, identity, QuorumSettings.of(values), links, events)

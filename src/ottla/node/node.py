@@ -27,6 +27,7 @@ from ottla.log.files import StorageFailure, World, disk_full, how_to_make_room
 from ottla.log.open_files import OpenFiles
 from ottla.log.properties import UnusableDirectory
 from ottla.log.store import NoUsableDirectory
+from ottla.metadata.quorum_events import UnreadableMetadata
 from ottla.net.listener import Listener, Room, SocketOptions
 from ottla.node.assembly import Addresses, Assembly
 from ottla.node.collector import Collector
@@ -36,7 +37,6 @@ from ottla.node.log_lines import set_up
 from ottla.node.options import Options, StartFailure, resolve
 from ottla.node.roles import AUTOMATIC_LISTENER, by_zookeeper, controller_listener_names, split_listeners
 from ottla.node.signals import ending_signals
-from ottla.quorum.ports import UnreadableMetadata
 from ottla.quorum.state_file import BadQuorumState
 from ottla.records.codec import COMPILED
 from ottla.replicas.context import Platform, io_threads

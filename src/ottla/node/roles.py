@@ -11,7 +11,8 @@ from typing import NamedTuple
 from ottla.base.settings.values import BrokerValues
 from ottla.node.listeners import Address
 from ottla.node.options import StartFailure
-from ottla.quorum.ports import Endpoint, QuorumIdentity, Voter
+from ottla.quorum.settings import QuorumIdentity
+from ottla.records.control import Endpoint, Voter
 
 NO_DIRECTORY = bytes(16)
 AUTOMATIC_LISTENER = "OTTLA_CONTROLLER"

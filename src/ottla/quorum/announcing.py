@@ -8,8 +8,8 @@ import logging
 from collections.abc import Iterable
 
 from ottla.metadata.facts import Fact
+from ottla.metadata.quorum_events import QuorumEvents
 from ottla.quorum.log import QuorumLog
-from ottla.quorum.ports import QuorumEvents
 from ottla.raft.effects import BeginLeading, Effect, LeaderKnown, StopLeading
 from ottla.raft.log_view import LogPosition, LogView
 from ottla.raft.voters import VoterSet

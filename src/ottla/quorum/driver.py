@@ -17,19 +17,13 @@ from typing import TypeAlias
 
 from ottla.log.files import StorageFailure
 from ottla.metadata.facts import Fact
+from ottla.metadata.quorum_events import NotLeader, QuorumEvents, UnreadableMetadata
 from ottla.quorum.announcing import Announcements
 from ottla.quorum.log import QuorumLog
 from ottla.quorum.machine import new_machine, view_of
 from ottla.quorum.peers import PeerRequests
-from ottla.quorum.ports import (
-    NotLeader,
-    QuorumEvents,
-    QuorumIdentity,
-    QuorumPlace,
-    QuorumSettings,
-    UnreadableMetadata,
-)
 from ottla.quorum.received import ReceivedRequests
+from ottla.quorum.settings import QuorumIdentity, QuorumPlatform, QuorumSettings
 from ottla.quorum.snapshots import SnapshotContent
 from ottla.quorum.state_file import QuorumState, remembered_election, write_quorum_state
 from ottla.raft import effects as effect_kinds
@@ -60,7 +54,7 @@ class QuorumDriver:
 
     def __init__(
         self,
-        place: QuorumPlace,
+        place: QuorumPlatform,
         identity: QuorumIdentity,
         settings: QuorumSettings,
         links: Links,

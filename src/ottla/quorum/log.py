@@ -28,7 +28,8 @@ from ottla.log.settings import LogSettings
 from ottla.log.whole_file import TEMPORARY_SUFFIX, write_again
 from ottla.metadata.facts import BadFact, Fact, decode_facts, encode_facts
 from ottla.metadata.names import METADATA_TOPIC
-from ottla.quorum.ports import QuorumSettings, Stored, UnreadableMetadata
+from ottla.metadata.quorum_events import Stored, UnreadableMetadata
+from ottla.quorum.settings import QuorumSettings
 from ottla.quorum.snapshots import Snapshots
 from ottla.raft.log_view import Entry, LogPosition, LogView
 from ottla.raft.translation import TOPIC_ID

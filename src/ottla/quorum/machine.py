@@ -5,7 +5,7 @@ Owns: the translation of what the node knows of itself. Never knows: when a mach
 
 from ottla.base.ports import Random
 from ottla.quorum.log import QuorumLog
-from ottla.quorum.ports import QuorumIdentity, QuorumSettings
+from ottla.quorum.settings import QuorumIdentity, QuorumSettings
 from ottla.raft.core import ReplicaIdentity, Timing
 from ottla.raft.log_view import LogView
 from ottla.raft.machine import Raft

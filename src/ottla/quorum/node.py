@@ -10,10 +10,11 @@ from collections.abc import Iterable
 
 from ottla.log.files import StorageFailure
 from ottla.metadata.facts import Fact
+from ottla.metadata.quorum_events import QuorumEvents
 from ottla.quorum.describing import describe_quorum
 from ottla.quorum.driver import QuorumDriver
 from ottla.quorum.log import QuorumLog
-from ottla.quorum.ports import QuorumEvents, QuorumIdentity, QuorumPlace, QuorumSettings
+from ottla.quorum.settings import QuorumIdentity, QuorumPlatform, QuorumSettings
 from ottla.quorum.snapshots import SnapshotState
 from ottla.raft.log_view import LogPosition
 from ottla.raft.machine import Raft
@@ -31,7 +32,7 @@ class QuorumNode:
 
     def __init__(
         self,
-        place: QuorumPlace,
+        place: QuorumPlatform,
         identity: QuorumIdentity,
         settings: QuorumSettings,
         links: Links,

@@ -10,7 +10,7 @@ import asyncio
 from ottla.base.errors import ErrorCode
 from ottla.log.files import StorageFailure
 from ottla.quorum.log import QuorumLog
-from ottla.quorum.ports import QuorumSettings
+from ottla.quorum.settings import QuorumSettings
 from ottla.raft.messages import Answer, Fetched, FetchedSnapshot
 from ottla.raft.translation import write_answer
 from ottla.wire.messages.fetch import FetchRequest

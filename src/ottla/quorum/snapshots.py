@@ -14,7 +14,7 @@ from ottla.log.batches import read_batches
 from ottla.log.files import StorageFailure, World
 from ottla.metadata.fact_batches import fact_batches
 from ottla.metadata.facts import BadFact, Fact, decode_facts
-from ottla.quorum.ports import UnreadableMetadata
+from ottla.metadata.quorum_events import UnreadableMetadata
 from ottla.raft.log_view import LogPosition
 from ottla.raft.voters import VoterSet
 from ottla.records.batch import read_records

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ports import Clock
-from ottla.metadata.agreement import Stored
 from ottla.metadata.fact_batches import fact_batch, fact_batches
 from ottla.metadata.image import ClusterImage
+from ottla.metadata.quorum_events import Stored
 from ottla.metadata.snapshot import facts_of
 from ottla.raft.log_view import LogPosition
 from ottla.raft.messages import Believed, Fetch, Fetched, FetchedSnapshot, FetchSnapshot

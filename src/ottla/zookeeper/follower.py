@@ -10,9 +10,9 @@ import logging
 from typing import Protocol
 
 from ottla.base.errors import ErrorCode
-from ottla.metadata.agreement import QuorumEvents, Stored, UnreadableMetadata
 from ottla.metadata.fact_batches import read_fact_batches
 from ottla.metadata.facts import BadFact, Fact
+from ottla.metadata.quorum_events import QuorumEvents, Stored, UnreadableMetadata
 from ottla.raft.log_view import Entry, LogPosition
 from ottla.raft.messages import Fetch, Fetched, FetchedSnapshot, FetchSnapshot
 from ottla.raft.translation import read_answer, write_request

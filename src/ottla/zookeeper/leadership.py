@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ottla.metadata.agreement import Stored
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage
+from ottla.metadata.quorum_events import Stored
 from ottla.zookeeper import layout
 from ottla.zookeeper.ports import ConnectionState, Ensemble, EnsembleRefusal, Unreachable
 from ottla.zookeeper.translation import Operation, TreeWriter, Write, portions

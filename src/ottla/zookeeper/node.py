@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.log.files import StorageFailure, World
-from ottla.metadata.agreement import NotLeader, QuorumEvents, Stored, UnreadableMetadata
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage
+from ottla.metadata.quorum_events import NotLeader, QuorumEvents, Stored, UnreadableMetadata
 from ottla.raft.log_view import LogPosition
 from ottla.raft.messages import Answer, Believed, Fetch, Fetched, FetchedSnapshot, FetchSnapshot
 from ottla.raft.translation import misdirected, read_request, write_answer

@@ -19,7 +19,8 @@ from ottla.metadata.facts import Fact
 from ottla.metadata.features import SUPPORTED
 from ottla.metadata.image import ClusterImage
 from ottla.quorum.node import QuorumNode
-from ottla.quorum.ports import QuorumIdentity, QuorumPlace, QuorumSettings, Voter
+from ottla.quorum.settings import QuorumIdentity, QuorumPlatform, QuorumSettings
+from ottla.records.control import Voter
 from ottla.runtime.disk import RealDisk
 from ottla.wire.links import Link
 from ottla.wire.messages.assign_replicas_to_dirs import (
@@ -172,7 +173,7 @@ class Controlled:
             self.controller.stopped_leading(0)
         world = World(self.disk, self.clock, self.random)
         controller = Controller(ImageLoader(CLUSTER), 1, BrokerValues(self.settings), world)
-        place = QuorumPlace(asyncio.get_running_loop(), world, self._run_blocking, self.directory)
+        place = QuorumPlatform(asyncio.get_running_loop(), world, self._run_blocking, self.directory)
         identity = QuorumIdentity(CLUSTER, 1, bytes(16), (Voter(1, bytes(16), (), 0, 0),), can_vote=True)
         quorum = QuorumNode(place, identity, QuorumSettings(), NoLinks(), controller)
         controller.attach(quorum)

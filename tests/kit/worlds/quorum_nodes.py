@@ -9,15 +9,10 @@ from typing import TypeVar
 from ottla.base.ports import Disk
 from ottla.log.files import StorageFailure, World
 from ottla.metadata.facts import Fact
+from ottla.metadata.quorum_events import Stored
 from ottla.quorum.node import QuorumNode
-from ottla.quorum.ports import (
-    Endpoint,
-    QuorumIdentity,
-    QuorumPlace,
-    QuorumSettings,
-    Stored,
-    Voter,
-)
+from ottla.quorum.settings import QuorumIdentity, QuorumPlatform, QuorumSettings
+from ottla.records.control import Endpoint, Voter
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.world import RealClock
 from ottla.wire import codec
@@ -155,7 +150,7 @@ class Quorum:
         world = World(self._disk, RealClock(), DrawnRandom(self._begun))
         heard = self.heard[node_id] = Heard()
         node = QuorumNode(
-            QuorumPlace(loop, world, run_blocking, str(self._path / f"node-{node_id}")),
+            QuorumPlatform(loop, world, run_blocking, str(self._path / f"node-{node_id}")),
             QuorumIdentity(
                 "test",
                 node_id,

@@ -12,7 +12,8 @@ from ottla.controller.image_loader import ImageLoader
 from ottla.log.files import StorageFailure, World
 from ottla.metadata.facts import Fact, decode_facts, encode_facts
 from ottla.metadata.image import ClusterImage, ResourceType
-from ottla.quorum.ports import NotLeader, Stored, Voter
+from ottla.metadata.quorum_events import NotLeader, Stored
+from ottla.records.control import Voter
 from ottla.runtime.disk import RealDisk
 from ottla.sim.loop import Scheduler, SimLoop
 from ottla.sim.world import SimClock, SimRandom

@@ -12,7 +12,7 @@ from ottla.controller.controller import Controller
 from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.facts import Fact
 from ottla.metadata.image import ClusterImage, ResourceType
-from ottla.quorum.ports import UnreadableMetadata
+from ottla.metadata.quorum_events import UnreadableMetadata
 from ottla.records.batch import read_records
 from ottla.records.builder import build_batch
 from ottla.records.control import LeaderChange, read_control

@@ -10,7 +10,7 @@ from ottla.base.settings.values import BrokerValues
 from ottla.controller.image_loader import ImageLoader
 from ottla.controller.snapshot_trigger import SnapshotTrigger
 from ottla.metadata.facts import Fact
-from ottla.quorum.ports import Stored, UnreadableMetadata
+from ottla.metadata.quorum_events import Stored, UnreadableMetadata
 from ottla.sim.loop import Scheduler, SimLoop
 from ottla.wire.stored.metadata import FeatureLevelRecord, RemoveTopicRecord
 

@@ -8,8 +8,9 @@ import pytest
 from kit.worlds.quorum_nodes import topic
 from ottla.log.files import World
 from ottla.metadata.facts import Fact
+from ottla.metadata.quorum_events import UnreadableMetadata
 from ottla.quorum.log import QuorumLog, read_entries
-from ottla.quorum.ports import QuorumSettings, UnreadableMetadata
+from ottla.quorum.settings import QuorumSettings
 from ottla.quorum.snapshots import Snapshots, SnapshotState, name_of, position_of
 from ottla.raft.log_view import LogPosition
 from ottla.raft.voters import VoterSet

@@ -16,9 +16,9 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ports import File
 from ottla.log.batches import StoredBatch, read_batches
 from ottla.log.files import StorageFailure
+from ottla.metadata.quorum_events import NotLeader
 from ottla.quorum import snapshots
 from ottla.quorum.node import QuorumNode
-from ottla.quorum.ports import NotLeader
 from ottla.quorum.state_file import BadQuorumState, read_quorum_state
 from ottla.raft.voters import Election, ReplicaKey
 from ottla.runtime.disk import RealDisk

@@ -7,9 +7,9 @@ import pytest
 
 from kit.worlds.zookeeper_nodes import eventually
 from ottla.base.errors import ErrorCode
-from ottla.metadata.agreement import Stored
 from ottla.metadata.fact_batches import fact_batch
 from ottla.metadata.facts import Fact
+from ottla.metadata.quorum_events import Stored
 from ottla.raft.log_view import LogPosition
 from ottla.raft.messages import Believed, Fetched
 from ottla.raft.translation import write_answer

@@ -9,7 +9,7 @@ from kit.machines.clusters import creation, new_topic
 from kit.worlds.zookeeper_nodes import Member, MemoryCluster, eventually
 from kit.worlds.zookeeper_tree import MemoryTree
 from ottla.base.errors import ErrorCode
-from ottla.metadata.agreement import NotLeader
+from ottla.metadata.quorum_events import NotLeader
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -1,6 +1,6 @@
-"""What those who store facts tell of them, whichever way agreement is reached.
+"""What those who store facts tell of them: the port that the quorum and ZooKeeper both stand behind.
 
-Owns: the values and the events. Never knows: who stores the facts (the quorum of `controller`, or `zookeeper`), or how.
+Owns: the values and the events. Never knows: who stores the facts (`quorum`, or `zookeeper`), or how.
 Invariants: events come in order; every node hears the same decisions in the same order.
 """
 

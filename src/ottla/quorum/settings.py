@@ -1,8 +1,7 @@
-"""What a quorum node is told, and what it tells.
+"""What a quorum node is made of: where it runs, who it is, its settings.
 
-Owns: the values that a `QuorumNode` is made of; the events it calls are those of `metadata.agreement`. Never knows: how
-agreement is reached (that is in `raft`), what the facts say.
-Invariants: events come on the loop, in order; every node hears the same decisions in the same order.
+Owns: these values. Never knows: how facts are committed (that is in `raft`), what they say. What a node tells others is
+in `metadata.quorum_events`, the port that `zookeeper` stands behind too.
 """
 
 import asyncio
@@ -11,27 +10,13 @@ from typing import NamedTuple, TypeAlias
 
 from ottla.base.settings.values import BrokerValues
 from ottla.log.files import World
-from ottla.metadata.agreement import NotLeader, QuorumEvents, Stored, UnreadableMetadata
 from ottla.records.control import Endpoint, Voter
-
-__all__ = [
-    "Endpoint",
-    "NotLeader",
-    "QuorumEvents",
-    "QuorumIdentity",
-    "QuorumPlace",
-    "QuorumSettings",
-    "RunBlocking",
-    "Stored",
-    "UnreadableMetadata",
-    "Voter",
-]
 
 RunBlocking: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs a function in an I/O thread; what it raises comes back."""
 
 
-class QuorumPlace(NamedTuple):
+class QuorumPlatform(NamedTuple):
     """Where a quorum node lives."""
 
     loop: asyncio.AbstractEventLoop
