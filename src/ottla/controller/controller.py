@@ -222,8 +222,8 @@ class Controller:
         except (NotLeader, StorageFailure) as failure:
             logger.error("a transaction of another leader cannot be aborted: %s", failure)
 
-    def _first_facts(self, place: DecisionContext) -> list[Fact]:
-        return [*features.bootstrap(), *eligible.one_number(place.image, place.values)]
+    def _first_facts(self, context: DecisionContext) -> list[Fact]:
+        return [*features.bootstrap(), *eligible.one_number(context.image, context.values)]
 
     # --- brokers and controllers -------------------------------------------------------------------------------------
 
@@ -231,13 +231,13 @@ class Controller:
         broker_id = request.broker_id
         epoch = -1
 
-        def decide(place: DecisionContext) -> MetadataDecision[BrokerRegistrationResponse]:
+        def decide(context: DecisionContext) -> MetadataDecision[BrokerRegistrationResponse]:
             nonlocal epoch
-            broker = place.image.brokers.get(broker_id)
+            broker = context.image.brokers.get(broker_id)
             holder = RegisteredProcess.GONE
             if broker is not None and not broker.fenced:
                 holder = self._heartbeats.holder(broker_id, self._world.clock.monotonic())
-            decision = brokers.register(request, place, self._quorum.end_offset, holder)
+            decision = brokers.register(request, context, self._quorum.end_offset, holder)
             epoch = decision.reply.broker_epoch
             if decision.reply.error_code != ErrorCode.NONE:
                 why = ErrorCode(decision.reply.error_code).name
@@ -255,13 +255,13 @@ class Controller:
         broker_id = request.broker_id
         shuts_down = False
 
-        def decide(place: DecisionContext) -> MetadataDecision[BrokerHeartbeatResponse]:
+        def decide(context: DecisionContext) -> MetadataDecision[BrokerHeartbeatResponse]:
             nonlocal shuts_down
-            known = place.image.brokers.get(broker_id)
+            known = context.image.brokers.get(broker_id)
             if known is not None and known.fenced and not self._is_present(broker_id, known.epoch):
                 request.want_fence = True
-            active = [broker.id for broker in place.image.brokers.values() if broker.active]
-            decision = brokers.heartbeat(request, place, self._heartbeats.standing(broker_id, active))
+            active = [broker.id for broker in context.image.brokers.values() if broker.active]
+            decision = brokers.heartbeat(request, context, self._heartbeats.standing(broker_id, active))
             reply = decision.reply
             if reply.error_code == ErrorCode.NONE:
                 now = self._world.clock.monotonic()
@@ -281,8 +281,8 @@ class Controller:
         )
 
     async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-        def decide(place: DecisionContext) -> MetadataDecision[UnregisterBrokerResponse]:
-            decision = brokers.unregister(request, place)
+        def decide(context: DecisionContext) -> MetadataDecision[UnregisterBrokerResponse]:
+            decision = brokers.unregister(request, context)
             if decision.facts:
                 self._heartbeats.forget(request.broker_id)
             return decision
@@ -293,7 +293,7 @@ class Controller:
 
     async def controller_registration(self, request: ControllerRegistrationRequest) -> ControllerRegistrationResponse:
         return await self._submit(
-            lambda place: brokers.register_controller(request, place.image),
+            lambda context: brokers.register_controller(request, context.image),
             lambda refusal: ControllerRegistrationResponse(error_code=refusal.error, error_message=refusal.message),
         )
 
@@ -312,7 +312,9 @@ class Controller:
         if broker is not None and not broker.fenced:
             self._reasons[broker_id] = why
             # What it comes to is told with its reason when it is committed.
-            stored = self.carry_out(lambda place: brokers.fence(broker, place), f"fencing broker {broker_id}", DEBUG)
+            stored = self.carry_out(
+                lambda context: brokers.fence(broker, context), f"fencing broker {broker_id}", DEBUG
+            )
             if not stored:
                 self._reasons.pop(broker_id, None)
                 return
@@ -322,13 +324,13 @@ class Controller:
 
     async def alter_partition(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
         return await self._submit(
-            lambda place: in_sync.alter(request, place),
+            lambda context: in_sync.alter(request, context),
             lambda refusal: AlterPartitionResponse(error_code=refusal.error),
         )
 
     async def elect_leaders(self, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse:
         return await self._submit(
-            lambda place: elections.elect(request, place),
+            lambda context: elections.elect(request, context),
             lambda refusal: replies.elect_leaders(request, refusal),
         )
 
@@ -336,7 +338,7 @@ class Controller:
         self, request: AlterPartitionReassignmentsRequest
     ) -> AlterPartitionReassignmentsResponse:
         return await self._submit(
-            lambda place: reassignments.alter(request, place),
+            lambda context: reassignments.alter(request, context),
             lambda refusal: AlterPartitionReassignmentsResponse(
                 allow_replication_factor_change=request.allow_replication_factor_change,
                 error_code=refusal.error,
@@ -348,13 +350,13 @@ class Controller:
         self, request: ListPartitionReassignmentsRequest
     ) -> ListPartitionReassignmentsResponse:
         return await self._submit(
-            lambda place: MetadataDecision([], reassignments.in_progress(request, place.image)),
+            lambda context: MetadataDecision([], reassignments.in_progress(request, context.image)),
             lambda refusal: ListPartitionReassignmentsResponse(error_code=refusal.error, error_message=refusal.message),
         )
 
     async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
         return await self._submit(
-            lambda place: directories.assign(request, place),
+            lambda context: directories.assign(request, context),
             lambda refusal: AssignReplicasToDirsResponse(error_code=refusal.error),
         )
 
@@ -362,45 +364,45 @@ class Controller:
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
         return await self._submit(
-            lambda place: topics.create(request, place.image, place.values, self._world.random),
+            lambda context: topics.create(request, context.image, context.values, self._world.random),
             lambda refusal: replies.create_topics(request, refusal),
         )
 
     async def delete_topics(self, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse:
         enabled = self._static_values.boolean("delete.topic.enable")
         return await self._submit(
-            lambda place: topics.delete(request, place.image, enabled, version),
+            lambda context: topics.delete(request, context.image, enabled, version),
             lambda refusal: replies.delete_topics(request, refusal),
         )
 
     async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         return await self._submit(
-            lambda place: topics.create_partitions(request, place.image, self._world.random),
+            lambda context: topics.create_partitions(request, context.image, self._world.random),
             lambda refusal: replies.create_partitions(request, refusal),
         )
 
     async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
         return await self._submit(
-            lambda place: configs.alter(request, place), lambda refusal: replies.alter_configs(request, refusal)
+            lambda context: configs.alter(request, context), lambda refusal: replies.alter_configs(request, refusal)
         )
 
     async def incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest
     ) -> IncrementalAlterConfigsResponse:
         return await self._submit(
-            lambda place: configs.alter_incrementally(request, place),
+            lambda context: configs.alter_incrementally(request, context),
             lambda refusal: replies.incremental_alter_configs(request, refusal),
         )
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
         return await self._submit(
-            lambda place: producer_ids.allocate(request, place.image),
+            lambda context: producer_ids.allocate(request, context.image),
             lambda refusal: AllocateProducerIdsResponse(error_code=refusal.error),
         )
 
     async def update_features(self, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
         return await self._submit(
-            lambda place: features.update(request, place, self.node_id, version),
+            lambda context: features.update(request, context, self.node_id, version),
             lambda refusal: UpdateFeaturesResponse(error_code=refusal.error, error_message=refusal.message),
         )
 
@@ -417,7 +419,7 @@ class Controller:
         if not self.active:
             return refuse(self._absence())
         try:
-            decision = decide(self._place())
+            decision = decide(self._context())
             if decision.facts:
                 offset = self._append(decision.facts)
                 if decided is not None:
@@ -443,7 +445,7 @@ class Controller:
         """Something that nobody waits for; how many facts it came to."""
         if not self.active:
             return 0
-        facts = decide(self._place())
+        facts = decide(self._context())
         if not facts:
             return 0
         logger.log(level, "%s: %d facts", why, len(facts))
@@ -467,7 +469,7 @@ class Controller:
         self._chores.stored()
         return offset
 
-    def _place(self) -> DecisionContext:
+    def _context(self) -> DecisionContext:
         image = self._ledger.latest
         assert image is not None
         if self._values_of is not image.configs:

@@ -104,7 +104,7 @@ _CREATIONS: Mapping[str, tuple[int, Look]] = {
 }
 
 
-class ServerPlace(NamedTuple):
+class ServerContext(NamedTuple):
     """What a server runs on."""
 
     loop: asyncio.AbstractEventLoop
@@ -120,13 +120,13 @@ class ControllerServer:
 
     def __init__(
         self,
-        place: ServerPlace,
+        context: ServerContext,
         controller: Controller,
         quorum: ServedQuorum,
         connection_limits: ConnectionLimits,
         limits: RequestLimits,
     ) -> None:
-        self.loop, self._threads, links, self.clock, listener = place
+        self.loop, self._threads, links, self.clock, listener = context
         self.controller = controller
         self.quorum = quorum
         self.connections = Connections(self.loop, connection_limits, self.clock.monotonic)
@@ -197,10 +197,10 @@ async def _fetch(server: ControllerServer, request: FetchRequest, context: Conte
     if connection is not None:
         # Nodes that follow the quorum go by the id of their broker; which of the fields has it, the version says.
         server.lost_brokers.came_by(connection, max(request.replica_id, request.replica_state.replica_id))
-        place, task = connection.deferred, asyncio.current_task()
-        if place is not None and task is not None:
+        reply, task = connection.deferred, asyncio.current_task()
+        if reply is not None and task is not None:
             # It waits for facts most of the time, and nothing else shows as soon that its process is gone.
-            place.abandoned = task.cancel
+            reply.abandoned = task.cancel
     return await server.quorum.handle(request, context.version)
 
 

@@ -201,8 +201,8 @@ class CoordinatorShard(Generic[F, R]):
     def _when_safe(self, decision: Decided[F, R], refused: Callable[[ErrorCode], R]) -> "asyncio.Future[R] | None":
         """The answers wait until the facts, and those before them, are committed."""
         released = decision.released
-        place: asyncio.Future[R] | None = None if decision.reply is None else self._context.loop.create_future()
-        if place is None and not released:
+        reply: asyncio.Future[R] | None = None if decision.reply is None else self._context.loop.create_future()
+        if reply is None and not released:
             return None
 
         def safe(error: ErrorCode) -> None:
@@ -211,23 +211,23 @@ class CoordinatorShard(Generic[F, R]):
                 for _, answer in released:
                     answer.error_code = told  # type: ignore[attr-defined]
             self._release(released)
-            if place is not None and not place.done():
+            if reply is not None and not reply.done():
                 assert decision.reply is not None
-                place.set_result(decision.reply if error == ErrorCode.NONE else refused(told))
+                reply.set_result(decision.reply if error == ErrorCode.NONE else refused(told))
 
-        self._commits.when_safe([self.place()], safe, self.commit_seconds)
-        return place
+        self._commits.when_safe([self.end_position()], safe, self.commit_seconds)
+        return reply
 
-    def place(self) -> tuple[Partition, int]:
+    def end_position(self) -> tuple[Partition, int]:
         """How far the log is written."""
         log = self.partition.log
         return self.partition, 0 if log is None else log.end_offset
 
     def _release(self, released: Sequence[tuple[Token, R]]) -> None:
-        for place, answer in released:
-            assert isinstance(place, asyncio.Future)
-            if not place.done():
-                place.set_result(answer)
+        for reply, answer in released:
+            assert isinstance(reply, asyncio.Future)
+            if not reply.done():
+                reply.set_result(answer)
 
     def carry_out_in_portions(self, facts: Sequence[F]) -> None:
         """Facts that nobody waits for and that need not be stored together."""
@@ -296,14 +296,14 @@ def settled(
     ]
     if not waiting:
         return answer
-    place: asyncio.Future[A] = commits.loop.create_future()
+    reply: asyncio.Future[A] = commits.loop.create_future()
 
     def committed(error: ErrorCode) -> None:
-        if not place.done():
-            place.set_result(answer if error == ErrorCode.NONE else refused(_TOLD.get(error, error)))
+        if not reply.done():
+            reply.set_result(answer if error == ErrorCode.NONE else refused(_TOLD.get(error, error)))
 
     commits.when_committed(waiting, committed, max(shard.commit_seconds for shard in shards))
-    return place
+    return reply
 
 
 def read_clock(clock: Clock) -> Now:

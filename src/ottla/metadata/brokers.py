@@ -66,23 +66,26 @@ class RegisteredProcess(Enum):
 
 
 def register(
-    request: BrokerRegistrationRequest, place: DecisionContext, epoch: int, holder: RegisteredProcess
+    request: BrokerRegistrationRequest, context: DecisionContext, epoch: int, holder: RegisteredProcess
 ) -> MetadataDecision[BrokerRegistrationResponse]:
     """BrokerRegistration; `epoch` is the offset of the next fact."""
-    existing = place.image.brokers.get(request.broker_id)
-    error = _registration_error(request, existing, place.image, holder)
+    existing = context.image.brokers.get(request.broker_id)
+    error = _registration_error(request, existing, context.image, holder)
     if error != ErrorCode.NONE:
         return MetadataDecision([], BrokerRegistrationResponse(error_code=error))
     if existing is not None and existing.incarnation_id == request.incarnation_id:
         # The same process says something new of itself.
         lost = set(existing.directories) - set(request.log_dirs)
-        facts = [*partitions.without_directories(existing, lost, place), _registered(request, existing.epoch, existing)]
+        facts = [
+            *partitions.without_directories(existing, lost, context),
+            _registered(request, existing.epoch, existing),
+        ]
         return MetadataDecision(facts, BrokerRegistrationResponse(broker_epoch=existing.epoch))
     # One that nobody knows is in no in-sync set, but for trees that Kafka kept in ZooKeeper: there the set is believed.
     clean = existing is None or existing.epoch == request.previous_broker_epoch
     facts = [
         _registered(request, epoch, None),
-        *partitions.stopped(request.broker_id, place, clean=clean, directories=request.log_dirs),
+        *partitions.stopped(request.broker_id, context, clean=clean, directories=request.log_dirs),
     ]
     return MetadataDecision(facts, BrokerRegistrationResponse(broker_epoch=epoch))
 
@@ -168,15 +171,17 @@ def register_controller(
     return MetadataDecision([fact], ControllerRegistrationResponse(error_message=None))
 
 
-def unregister(request: UnregisterBrokerRequest, place: DecisionContext) -> MetadataDecision[UnregisterBrokerResponse]:
+def unregister(
+    request: UnregisterBrokerRequest, context: DecisionContext
+) -> MetadataDecision[UnregisterBrokerResponse]:
     """UnregisterBroker: it does not come back, or only as a new one."""
-    broker = place.image.brokers.get(request.broker_id)
+    broker = context.image.brokers.get(request.broker_id)
     if broker is None:
         refusal = Refusal(
             ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {request.broker_id} is not currently registered"
         )
         return MetadataDecision([], UnregisterBrokerResponse(error_code=refusal.error, error_message=refusal.message))
-    facts = partitions.forgotten(broker.id, place)
+    facts = partitions.forgotten(broker.id, context)
     facts.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     return MetadataDecision(facts, UnregisterBrokerResponse(error_message=None))
 
@@ -184,18 +189,18 @@ def unregister(request: UnregisterBrokerRequest, place: DecisionContext) -> Meta
 # --- taking part -----------------------------------------------------------------------------------------------------
 
 
-def fence(broker: BrokerImage, place: DecisionContext) -> list[Fact]:
+def fence(broker: BrokerImage, context: DecisionContext) -> list[Fact]:
     """The broker takes part no longer: others lead, and it is in sync with nobody."""
-    facts = partitions.without_broker(broker.id, place)
+    facts = partitions.without_broker(broker.id, context)
     facts.append(BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE))
     return facts
 
 
 def heartbeat(
-    request: BrokerHeartbeatRequest, place: DecisionContext, standing: HeartbeatState
+    request: BrokerHeartbeatRequest, context: DecisionContext, standing: HeartbeatState
 ) -> MetadataDecision[BrokerHeartbeatResponse]:
     """BrokerHeartbeat: a broker lives, and says whether it wants to take part, to pause or to stop."""
-    broker = place.image.brokers.get(request.broker_id)
+    broker = context.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return MetadataDecision([], BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     caught_up = request.current_metadata_offset >= broker.epoch
@@ -207,19 +212,19 @@ def heartbeat(
             fenced = False
             facts = [
                 BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCE),
-                *partitions.with_broker(broker.id, place),
+                *partitions.with_broker(broker.id, context),
             ]
-    elif request.want_fence or _may_stop(request, broker, place.image, standing):
+    elif request.want_fence or _may_stop(request, broker, context.image, standing):
         fenced, stop = True, request.want_shut_down or broker.in_controlled_shutdown
-        facts = fence(broker, place)
+        facts = fence(broker, context)
     elif request.want_shut_down and not broker.in_controlled_shutdown:
         facts = [
             BrokerRegistrationChangeRecord(
                 broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=SHUTTING_DOWN
             ),
-            *partitions.without_broker(broker.id, place),
+            *partitions.without_broker(broker.id, context),
         ]
-    facts += _directories(request, broker, facts, place)
+    facts += _directories(request, broker, facts, context)
     reply = BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=fenced, should_shut_down=stop)
     return MetadataDecision(facts, reply)
 
@@ -234,13 +239,13 @@ def _may_stop(
 
 
 def _directories(
-    request: BrokerHeartbeatRequest, broker: BrokerImage, decided: list[Fact], place: DecisionContext
+    request: BrokerHeartbeatRequest, broker: BrokerImage, decided: list[Fact], context: DecisionContext
 ) -> list[Fact]:
     """What a heartbeat says of directories: some stopped working, some shall get no new replicas."""
     facts: list[Fact] = []
     lost = [directory for directory in request.offline_log_dirs if directory in broker.directories]
     if lost:
-        facts = partitions.without_directories(broker, lost, place.after(decided))
+        facts = partitions.without_directories(broker, lost, context.after(decided))
         remaining = [directory for directory in broker.directories if directory not in lost]
         facts.append(BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=remaining))
     cordoned = request.cordoned_log_dirs

@@ -49,7 +49,7 @@ def topic_configs_refusal(configs: Mapping[str, str], values: BrokerValues) -> R
     return None
 
 
-def alter(request: full.AlterConfigsRequest, place: DecisionContext) -> MetadataDecision[full.AlterConfigsResponse]:
+def alter(request: full.AlterConfigsRequest, context: DecisionContext) -> MetadataDecision[full.AlterConfigsResponse]:
     """AlterConfigs: what is not named goes back to its default."""
     facts: list[Fact] = []
     keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
@@ -63,16 +63,16 @@ def alter(request: full.AlterConfigsRequest, place: DecisionContext) -> Metadata
             given: list[Alteration] = [(config.name, Operation.SET, config.value) for config in resource.configs]
             named = {config.name for config in resource.configs}
             dropped: list[Alteration] = [
-                (name, Operation.DELETE, None) for name in place.image.configs.get(key, {}) if name not in named
+                (name, Operation.DELETE, None) for name in context.image.configs.get(key, {}) if name not in named
             ]
-            refusal = _alter_resource(key, [*given, *dropped], place, facts)
+            refusal = _alter_resource(key, [*given, *dropped], context, facts)
         responses.append(refused_resource(full.AlterConfigsResourceResponse, key, refusal))
-    facts += eligible.after_settings(facts, place)
+    facts += eligible.after_settings(facts, context)
     return MetadataDecision([] if request.validate_only else facts, full.AlterConfigsResponse(responses=responses))
 
 
 def alter_incrementally(
-    request: incremental.IncrementalAlterConfigsRequest, place: DecisionContext
+    request: incremental.IncrementalAlterConfigsRequest, context: DecisionContext
 ) -> MetadataDecision[incremental.IncrementalAlterConfigsResponse]:
     """IncrementalAlterConfigs."""
     facts: list[Fact] = []
@@ -84,10 +84,10 @@ def alter_incrementally(
         if refusal is None:
             alterations = operations(resource.configs)
             refusal = (
-                alterations if isinstance(alterations, Refusal) else _alter_resource(key, alterations, place, facts)
+                alterations if isinstance(alterations, Refusal) else _alter_resource(key, alterations, context, facts)
             )
         responses.append(refused_resource(incremental.AlterConfigsResourceResponse, key, refusal))
-    facts += eligible.after_settings(facts, place)
+    facts += eligible.after_settings(facts, context)
     reply = incremental.IncrementalAlterConfigsResponse(responses=responses)
     return MetadataDecision([] if request.validate_only else facts, reply)
 
@@ -127,7 +127,7 @@ def refused_resource(kind: type[Answer], key: ConfigKey, refusal: Refusal | None
 
 
 def _alter_resource(
-    key: ConfigKey, alterations: list[Alteration], place: DecisionContext, facts: list[Fact]
+    key: ConfigKey, alterations: list[Alteration], context: DecisionContext, facts: list[Fact]
 ) -> Refusal | None:
     """Add the facts of one resource, or say why not."""
     kind, name = key
@@ -136,15 +136,15 @@ def _alter_resource(
             raise InvalidSetting(f"Unknown resource type {kind}", ErrorCode.INVALID_REQUEST)
         changes.check_alterations(alterations)
         if kind == ResourceType.BROKER:
-            _check_broker(name, place.image)
-        current = place.image.configs.get(key, {})
+            _check_broker(name, context.image)
+        current = context.image.configs.get(key, {})
         changed = {
             config: changes.alter(config, _setting(kind, config), current.get(config), operation, operand)
             for config, operation, operand in alterations
         }
         result = {config: text for config, text in {**current, **changed}.items() if text is not None}
         _check_sizes(text for text in changed.values() if text is not None)
-        _check_resource(kind, name, changed, result, place)
+        _check_resource(kind, name, changed, result, context)
     except InvalidSetting as problem:
         return Refusal(problem.error, str(problem))
     facts.extend(
@@ -190,13 +190,13 @@ def _check_broker(name: str, image: ClusterImage) -> None:
 
 
 def _check_resource(
-    kind: int, name: str, changed: Mapping[str, str | None], result: Mapping[str, str], place: DecisionContext
+    kind: int, name: str, changed: Mapping[str, str | None], result: Mapping[str, str], context: DecisionContext
 ) -> None:
     if kind == ResourceType.TOPIC:
-        _check_topic(name, result, place)
+        _check_topic(name, result, context)
     elif kind == ResourceType.BROKER:
-        changes.check_broker_dynamic(result, bool(name), place.values)
-        if _elects_eligible(place.image) and MIN_IN_SYNC in changed:
+        changes.check_broker_dynamic(result, bool(name), context.values)
+        if _elects_eligible(context.image) and MIN_IN_SYNC in changed:
             # With it the controller elects by one number for the whole cluster.
             if name:
                 raise InvalidSetting(f"Broker-level {MIN_IN_SYNC} cannot be altered while ELR is enabled.")
@@ -205,19 +205,19 @@ def _check_resource(
     elif kind == ResourceType.GROUP:
         if not name:
             raise InvalidSetting("Default group resources are not allowed.", ErrorCode.INVALID_REQUEST)
-        changes.check_group_overrides(result, place.values)
+        changes.check_group_overrides(result, context.values)
     else:
         if not name:
             raise InvalidSetting("Subscription name can't be empty", ErrorCode.INVALID_REQUEST)
         changes.check_client_metrics(result)
 
 
-def _check_topic(name: str, result: Mapping[str, str], place: DecisionContext) -> None:
+def _check_topic(name: str, result: Mapping[str, str], context: DecisionContext) -> None:
     if not name:
         raise InvalidSetting("Default topic resources are not allowed.", ErrorCode.INVALID_REQUEST)
     problem = topic_name_problem(name)
     if problem is not None:
         raise InvalidSetting(problem, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    changes.check_topic_overrides(result, place.values)
-    if name not in place.image.topics:
+    changes.check_topic_overrides(result, context.values)
+    if name not in context.image.topics:
         raise InvalidSetting(f"The topic '{name}' does not exist.", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -24,14 +24,14 @@ from ottla.wire.messages.assign_replicas_to_dirs import (
 
 # The rules that follow from where a replica lies: design/0023.
 def assign(
-    request: AssignReplicasToDirsRequest, place: DecisionContext
+    request: AssignReplicasToDirsRequest, context: DecisionContext
 ) -> MetadataDecision[AssignReplicasToDirsResponse]:
     """AssignReplicasToDirs."""
-    image = place.image
+    image = context.image
     if not is_current(request.broker_id, request.broker_epoch, image):
         return MetadataDecision([], AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     broker = image.brokers[request.broker_id]
-    assignment = _Assignment(broker, place)
+    assignment = _Assignment(broker, context)
     directories = [assignment.take(directory) for directory in request.directories]
     facts = [*assignment.staying.facts, *assignment.leaving.facts]
     return MetadataDecision(facts, AssignReplicasToDirsResponse(directories=directories))
@@ -40,17 +40,17 @@ def assign(
 class _Assignment:
     """One request of one broker."""
 
-    def __init__(self, broker: BrokerImage, place: DecisionContext) -> None:
-        self.staying = Elector(place)
-        self.leaving = Elector(place, without=broker.id)
+    def __init__(self, broker: BrokerImage, context: DecisionContext) -> None:
+        self.staying = Elector(context)
+        self.leaving = Elector(context, without=broker.id)
         self._broker = broker
-        self._place = place
+        self._context = context
         self._done: set[tuple[bytes, int]] = set()
 
     def take(self, directory: DirectoryData) -> ResponseDirectoryData:
         topics: list[ResponseTopicData] = []
         for wanted in directory.topics:
-            topic = self._place.image.topics_by_id.get(wanted.topic_id)
+            topic = self._context.image.topics_by_id.get(wanted.topic_id)
             answers = [
                 ResponsePartitionData(each.partition_index, self._assign(topic, each.partition_index, directory.id))
                 for each in wanted.partitions
@@ -61,7 +61,7 @@ class _Assignment:
     def _assign(self, topic: TopicImage | None, number: int, directory: bytes) -> ErrorCode:
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        partition = self._place.image.partition(topic.name, number)
+        partition = self._context.image.partition(topic.name, number)
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if self._broker.id not in partition.replicas:

@@ -26,15 +26,15 @@ NO_PREFERRED = Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred 
 NO_ELIGIBLE = Refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
 
 
-def elect(request: ElectLeadersRequest, place: DecisionContext) -> MetadataDecision[ElectLeadersResponse]:
+def elect(request: ElectLeadersRequest, context: DecisionContext) -> MetadataDecision[ElectLeadersResponse]:
     """ElectLeaders, for the partitions named or for all; of all, those that need none are left out of the answer."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         return MetadataDecision([], ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
-    elector = Elector(place)
+    elector = Elector(context)
     kind = request.election_type
     results: list[ReplicaElectionResult] = []
     if request.topic_partitions is None:
-        for topic in place.image.topics.values():
+        for topic in context.image.topics.values():
             outcomes = [
                 (number, _elect(Found(topic, number, partition), kind, elector))
                 for number, partition in enumerate(topic.partitions)
@@ -46,7 +46,7 @@ def elect(request: ElectLeadersRequest, place: DecisionContext) -> MetadataDecis
         for asked in request.topic_partitions:
             answers: list[PartitionResult] = []
             for number in asked.partitions:
-                found = _found(place.image, asked.topic, number)
+                found = _found(context.image, asked.topic, number)
                 if isinstance(found, Refusal):
                     answers.append(_result(number, found))
                     continue
@@ -87,10 +87,10 @@ def _result(number: int, refusal: Refusal | None) -> PartitionResult:
     return PartitionResult(number, refusal.error, refusal.message)
 
 
-def balance(place: DecisionContext) -> list[Fact]:
+def balance(context: DecisionContext) -> list[Fact]:
     """Leadership goes back to the first replicas where they can lead, so many at once."""
-    elector = Elector(place)
-    for found in find(place.image, lambda partition: partition.leader != partition.replicas[0]):
+    elector = Elector(context)
+    for found in find(context.image, lambda partition: partition.leader != partition.replicas[0]):
         if len(elector.facts) >= MOST_AT_ONCE:
             break
         change = elector.change(found)
@@ -100,10 +100,10 @@ def balance(place: DecisionContext) -> list[Fact]:
     return elector.facts
 
 
-def elect_uncleanly(place: DecisionContext) -> list[Fact]:
+def elect_uncleanly(context: DecisionContext) -> list[Fact]:
     """Partitions without a leader get one that lacks records, where the settings prefer that to none."""
-    elector = Elector(place)
-    for found in find(place.image, lambda partition: partition.leader == NO_LEADER):
+    elector = Elector(context)
+    for found in find(context.image, lambda partition: partition.leader == NO_LEADER):
         if len(elector.facts) >= MOST_AT_ONCE:
             break
         if elector.rules(found.topic).unclean:

@@ -19,28 +19,30 @@ from ottla.wire.stored.metadata import ConfigRecord, PartitionChangeRecord
 
 
 # When eligible replicas are forgotten, and when not: design/0024.
-def after_settings(facts: Sequence[Fact], place: DecisionContext) -> list[Fact]:
+def after_settings(facts: Sequence[Fact], context: DecisionContext) -> list[Fact]:
     """What follows from changes of settings: where a leader may now acknowledge alone what others had to have."""
-    if place.image.features.get(ELIGIBLE_LEADERS, 0) == 0:
+    if context.image.features.get(ELIGIBLE_LEADERS, 0) == 0:
         return []
     if not any(isinstance(fact, ConfigRecord) and fact.name == MIN_IN_SYNC for fact in facts):
         return []
-    image = place.after(facts).image
+    image = context.after(facts).image
     return outdated(
-        DecisionContext(image, place.values.with_dynamic(place.values.dynamic, image.config(ResourceType.BROKER, "")))
+        DecisionContext(
+            image, context.values.with_dynamic(context.values.dynamic, image.config(ResourceType.BROKER, ""))
+        )
     )
 
 
-def outdated(place: DecisionContext) -> list[Fact]:
+def outdated(context: DecisionContext) -> list[Fact]:
     """Where a leader has enough in sync to acknowledge without those who were eligible below that number.
 
     A decision leaves nothing so, but settings may also have been changed where a controller only reads them.
     """
     return [
         _changed(found.topic.topic_id, found.number)
-        for found in find(place.image, lambda partition: bool(partition.eligible) and partition.leader != NO_LEADER)
+        for found in find(context.image, lambda partition: bool(partition.eligible) and partition.leader != NO_LEADER)
         if len(found.partition.in_sync)
-        >= min(rules_of(found.topic, place).least_in_sync, len(found.partition.replicas))
+        >= min(rules_of(found.topic, context).least_in_sync, len(found.partition.replicas))
     ]
 
 

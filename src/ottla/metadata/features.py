@@ -46,10 +46,10 @@ def bootstrap() -> list[Fact]:
 
 
 def update(
-    request: UpdateFeaturesRequest, place: DecisionContext, node_id: int, version: int
+    request: UpdateFeaturesRequest, context: DecisionContext, node_id: int, version: int
 ) -> MetadataDecision[UpdateFeaturesResponse]:
     """UpdateFeatures: all levels or none."""
-    image = place.image
+    image = context.image
     facts: list[Fact] = []
     for wanted in request.feature_updates:
         refusal = _refusal(wanted, image, node_id, version)
@@ -58,7 +58,7 @@ def update(
             return MetadataDecision([], UpdateFeaturesResponse(error_code=refusal.error, error_message=message))
         if image.features.get(wanted.feature, 0) != wanted.max_version_level:
             if wanted.feature == ELIGIBLE_LEADERS:
-                facts += eligible.after_level(wanted.max_version_level, image, place.values)
+                facts += eligible.after_level(wanted.max_version_level, image, context.values)
             facts.append(FeatureLevelRecord(name=wanted.feature, feature_level=wanted.max_version_level))
     results = [
         UpdatableFeatureResult(feature=wanted.feature, error_message="NONE") for wanted in request.feature_updates

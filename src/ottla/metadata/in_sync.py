@@ -26,12 +26,12 @@ from ottla.wire.stored.metadata import PartitionChangeRecord
 ANY_EPOCH = -1
 
 
-def alter(request: AlterPartitionRequest, place: DecisionContext) -> MetadataDecision[AlterPartitionResponse]:
+def alter(request: AlterPartitionRequest, context: DecisionContext) -> MetadataDecision[AlterPartitionResponse]:
     """AlterPartition."""
-    image = place.image
+    image = context.image
     if not is_current(request.broker_id, request.broker_epoch, image):
         return MetadataDecision([], AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
-    elector = Elector(place)
+    elector = Elector(context)
     done: set[tuple[bytes, int]] = set()
     topics: list[ResponseTopicData] = []
     for wanted in request.topics:

@@ -112,8 +112,8 @@ def _brokers(delta: ClusterDelta, image: ClusterImage, reasons: Mapping[int, str
                 yield LogLine(f"broker {broker_id} is unregistered")
             continue
         if before is None or before.epoch != after.epoch:
-            place = ", ".join(f"{host}:{port}" for host, port in after.listeners.values())
-            yield LogLine(f"broker {broker_id} is registered at {place} with epoch {after.epoch}")
+            addresses = ", ".join(f"{host}:{port}" for host, port in after.listeners.values())
+            yield LogLine(f"broker {broker_id} is registered at {addresses} with epoch {after.epoch}")
             before = after._replace(fenced=True, in_controlled_shutdown=False)
         yield from _standing(before, after, reasons.get(broker_id))
 

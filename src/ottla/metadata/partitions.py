@@ -46,17 +46,17 @@ def leads_any(broker_id: int, image: ClusterImage) -> bool:
 class Elector:
     """Decides about partitions one after the other, as one event has them change; `facts` are what came of it."""
 
-    def __init__(self, place: DecisionContext, *, without: int = NO_LEADER, together_with: int = NO_LEADER) -> None:
+    def __init__(self, context: DecisionContext, *, without: int = NO_LEADER, together_with: int = NO_LEADER) -> None:
         """`without` never leads, `together_with` may lead although the image does not have it active yet."""
         self.facts: list[Fact] = []
-        self._place = place
+        self._context = context
         self._without = without
         self._together_with = together_with
         self._rules: dict[str, Rules] = {}
 
     def change(self, found: Found) -> PartitionChange:
         """What the partition may become; hand it to `decide`."""
-        brokers = self._place.image.brokers
+        brokers = self._context.image.brokers
 
         def may_lead(replica: int) -> bool:
             broker = brokers.get(replica)
@@ -70,7 +70,7 @@ class Elector:
 
     def decide(self, found: Found, change: PartitionChange) -> bool:
         """Add the fact; False where nothing changes."""
-        brokers = self._place.image.brokers
+        brokers = self._context.image.brokers
         fact = change.fact(found.topic.topic_id, found.number, lambda broker_id: directory_of(brokers[broker_id]))
         if fact is None:
             return False
@@ -99,17 +99,17 @@ class Elector:
     def rules(self, topic: TopicImage) -> Rules:
         rules = self._rules.get(topic.name)
         if rules is None:
-            rules = self._rules[topic.name] = rules_of(topic, self._place)
+            rules = self._rules[topic.name] = rules_of(topic, self._context)
         return rules
 
 
-def rules_of(topic: TopicImage, place: DecisionContext) -> Rules:
-    overrides = place.image.config(ResourceType.TOPIC, topic.name)
-    least = int(overrides[MIN_IN_SYNC]) if MIN_IN_SYNC in overrides else place.values.integer(MIN_IN_SYNC)
+def rules_of(topic: TopicImage, context: DecisionContext) -> Rules:
+    overrides = context.image.config(ResourceType.TOPIC, topic.name)
+    least = int(overrides[MIN_IN_SYNC]) if MIN_IN_SYNC in overrides else context.values.integer(MIN_IN_SYNC)
     return Rules(
         least,
-        may_be_unclean(topic.name, place.image, place.values),
-        place.image.features.get(ELIGIBLE_LEADERS, 0) > 0,
+        may_be_unclean(topic.name, context.image, context.values),
+        context.image.features.get(ELIGIBLE_LEADERS, 0) > 0,
     )
 
 
@@ -163,46 +163,46 @@ def _leaves(broker_id: int) -> Callable[[PartitionChange], None]:
     return leave
 
 
-def without_broker(broker_id: int, place: DecisionContext) -> list[Fact]:
+def without_broker(broker_id: int, context: DecisionContext) -> list[Fact]:
     """A broker is fenced, shuts down or goes: it leaves the in-sync sets, and others lead what it led."""
-    elector = Elector(place, without=broker_id)
-    affected = find(place.image, lambda partition: broker_id in partition.in_sync)
+    elector = Elector(context, without=broker_id)
+    affected = find(context.image, lambda partition: broker_id in partition.in_sync)
     elector.decide_all(affected, _leaves(broker_id))
     return elector.facts
 
 
-def with_broker(broker_id: int, place: DecisionContext) -> list[Fact]:
+def with_broker(broker_id: int, context: DecisionContext) -> list[Fact]:
     """A broker comes (back) to life: partitions without a leader may get one."""
-    elector = Elector(place, together_with=broker_id)
-    affected = find(place.image, lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas)
+    elector = Elector(context, together_with=broker_id)
+    affected = find(context.image, lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas)
     elector.decide_all(affected, lambda change: None)
     return elector.facts
 
 
-def with_lost_records(broker_id: int, place: DecisionContext) -> list[Fact]:
+def with_lost_records(broker_id: int, context: DecisionContext) -> list[Fact]:
     """A broker died without a clean stop: what it had in memory is gone, so it is neither in sync nor eligible."""
-    elector = Elector(place, without=broker_id)
+    elector = Elector(context, without=broker_id)
     leave = _leaves(broker_id)
 
     def lose(change: PartitionChange) -> None:
         leave(change)
         change.lost_records = (broker_id,)
 
-    affected = find(place.image, lambda partition: broker_id in partition.in_sync or broker_id in partition.eligible)
+    affected = find(context.image, lambda partition: broker_id in partition.in_sync or broker_id in partition.eligible)
     elector.decide_all(affected, lose)
     return elector.facts
 
 
-def forgotten(broker_id: int, place: DecisionContext) -> list[Fact]:
+def forgotten(broker_id: int, context: DecisionContext) -> list[Fact]:
     """A broker is unregistered: nobody waits for it any more."""
-    return with_lost_records(broker_id, place) if _eligible_on(place) else without_broker(broker_id, place)
+    return with_lost_records(broker_id, context) if _eligible_on(context) else without_broker(broker_id, context)
 
 
-def stopped(broker_id: int, place: DecisionContext, *, clean: bool, directories: Collection[bytes]) -> list[Fact]:
+def stopped(broker_id: int, context: DecisionContext, *, clean: bool, directories: Collection[bytes]) -> list[Fact]:
     """A broker begins anew, with these directories: what its last life left behind. What lay in another one is not
     there any more, however cleanly it stopped."""
-    if not clean and _eligible_on(place):
-        return with_lost_records(broker_id, place)
+    if not clean and _eligible_on(context):
+        return with_lost_records(broker_id, context)
     leave = _leaves(broker_id)
 
     def gone(partition: PartitionImage) -> bool:
@@ -217,21 +217,21 @@ def stopped(broker_id: int, place: DecisionContext, *, clean: bool, directories:
     def concerned(partition: PartitionImage) -> bool:
         return broker_id in partition.in_sync or (broker_id in partition.eligible and gone(partition))
 
-    elector = Elector(place, without=broker_id)
-    elector.decide_all(find(place.image, concerned), stop)
+    elector = Elector(context, without=broker_id)
+    elector.decide_all(find(context.image, concerned), stop)
     return elector.facts
 
 
-def without_directories(broker: BrokerImage, lost: Collection[bytes], place: DecisionContext) -> list[Fact]:
+def without_directories(broker: BrokerImage, lost: Collection[bytes], context: DecisionContext) -> list[Fact]:
     """Directories of a broker stopped working: it leaves the in-sync sets of what lay there."""
 
     def lay_there(partition: PartitionImage) -> bool:
         return broker.id in partition.in_sync and directory_on(partition, broker.id) in lost
 
-    elector = Elector(place, without=broker.id)
-    elector.decide_all(find(place.image, lay_there), _leaves(broker.id))
+    elector = Elector(context, without=broker.id)
+    elector.decide_all(find(context.image, lay_there), _leaves(broker.id))
     return elector.facts
 
 
-def _eligible_on(place: DecisionContext) -> bool:
-    return place.image.features.get(ELIGIBLE_LEADERS, 0) > 0
+def _eligible_on(context: DecisionContext) -> bool:
+    return context.image.features.get(ELIGIBLE_LEADERS, 0) > 0

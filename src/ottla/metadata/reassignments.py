@@ -31,24 +31,24 @@ TWICE = Refusal(ErrorCode.INVALID_REQUEST, "Each partition must appear at most o
 
 
 def alter(
-    request: AlterPartitionReassignmentsRequest, place: DecisionContext
+    request: AlterPartitionReassignmentsRequest, context: DecisionContext
 ) -> MetadataDecision[AlterPartitionReassignmentsResponse]:
     """AlterPartitionReassignments: begin, change or, with null for replicas, cancel."""
-    elector = Elector(place)
+    elector = Elector(context)
     done: set[tuple[str, int]] = set()
     responses: list[ReassignableTopicResponse] = []
     for topic in request.topics:
         answers: list[ReassignablePartitionResponse] = []
         for wanted in topic.partitions:
             key = (topic.name, wanted.partition_index)
-            found = _found(place.image, *key)
+            found = _found(context.image, *key)
             refusal: Refusal | None = TWICE
             if key not in done:
                 done.add(key)
                 if isinstance(found, Refusal):
                     refusal = found
                 else:
-                    refusal = _reassign(wanted, found, place, elector, request.allow_replication_factor_change)
+                    refusal = _reassign(wanted, found, context, elector, request.allow_replication_factor_change)
             error, message = (ErrorCode.NONE, None) if refusal is None else refusal
             answers.append(ReassignablePartitionResponse(wanted.partition_index, error, message))
         responses.append(ReassignableTopicResponse(topic.name, answers))
@@ -75,12 +75,12 @@ def _found(image: ClusterImage, name: str, number: int) -> Found | Refusal:
 
 
 def _reassign(
-    wanted: ReassignablePartition, found: Found, place: DecisionContext, elector: Elector, other_factor: bool
+    wanted: ReassignablePartition, found: Found, context: DecisionContext, elector: Elector, other_factor: bool
 ) -> Refusal | None:
     if wanted.replicas is None:
         return _cancel(found, elector)
     partition = found.partition
-    refusal = placement.check_replicas(wanted.replicas, place.image.brokers, None)
+    refusal = placement.check_replicas(wanted.replicas, context.image.brokers, None)
     if refusal is not None:
         return refusal
     target = list(wanted.replicas)

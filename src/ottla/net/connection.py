@@ -71,7 +71,7 @@ class Shared(NamedTuple):
 
 
 class Deferred:
-    """The place of a reply that comes later."""
+    """A reply that comes later, in its place among the replies of its connection."""
 
     __slots__ = ("_connection", "abandoned", "alone", "parts", "patience", "watch")
 
@@ -108,7 +108,7 @@ class Deferred:
         self._connection.drop(reason)
 
     def complete(self, parts: list[Part]) -> None:
-        """Fill the place; `[]` means that no reply is due after all."""
+        """Give the reply; `[]` means that no reply is due after all."""
         if self.parts is None:
             self.parts = parts
             if self.watch is not None:
@@ -174,7 +174,7 @@ class Connection:
         """When bytes last came, when the work on the next request of theirs could begin, and when bytes last left
         after a wait."""
         self.deferred: Deferred | None = None
-        """The place that the request being received was last given, if any."""
+        """The reply that the request being received was last promised, if any."""
         self._rest = bytearray()
         self._frame: Buffer | None = None
         self._held: Buffer | None = None
@@ -198,9 +198,9 @@ class Connection:
     def answer(self, parts: list[Part]) -> None:
         """Reply to the request being received."""
         if self._waiting:
-            place = Deferred(self)
-            place.parts = parts
-            self._waiting.append(place)
+            reply = Deferred(self)
+            reply.parts = parts
+            self._waiting.append(reply)
         elif self._corked:
             self._out.extend(parts)
         else:
@@ -208,15 +208,15 @@ class Connection:
             self._flush()
 
     def defer(self, alone: bool = False) -> Deferred:
-        """Keep the place of a reply that comes later; `alone` takes no further request until it has come."""
-        place = self.deferred = Deferred(self, alone)
+        """A reply that comes later; `alone` takes no further request until it has come."""
+        reply = self.deferred = Deferred(self, alone)
         self._alone = self._alone or alone
-        self._waiting.append(place)
-        return place
+        self._waiting.append(reply)
+        return reply
 
     def keep(self, frame: memoryview) -> memoryview:
-        """The bytes of the request being received, to be used after `receive`: until its place, which is alone, has
-        its reply. A large one is not copied."""
+        """The bytes of the request being received, to be used after `receive`: until its reply, which is alone,
+        has come. A large one is not copied."""
         if self._held is None:
             return memoryview(bytearray(frame))
         buffer, self._held = self._held, None
@@ -328,7 +328,7 @@ class Connection:
         """The client sends no more, and nothing is read from it. One that only waits for what may come is not there to
         hear of it; one whose request is being worked on may still want its answer."""
         self._hung = True
-        if not self._out and all(place.abandoned is not None for place in self._waiting):
+        if not self._out and all(reply.abandoned is not None for reply in self._waiting):
             self.drop("")
 
     def _crowded(self) -> bool:
@@ -483,6 +483,6 @@ class Connection:
         self._out.clear()
         waiting, self._waiting = self._waiting, deque()
         self._service.closed(self, reason)
-        for place in waiting:
-            if place.parts is None and place.abandoned is not None:
-                place.abandoned()
+        for reply in waiting:
+            if reply.parts is None and reply.abandoned is not None:
+                reply.abandoned()

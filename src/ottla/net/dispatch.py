@@ -22,10 +22,10 @@ from ottla.log.files import StorageFailure
 from ottla.net.connection import Connection, Deferred
 from ottla.net.connections import Connections
 from ottla.net.request_times import RequestMeter
+from ottla.wire.answer_errors import errors_in, errors_in_portions
 from ottla.wire.apis import API_VERSIONS, FETCH, JOIN_GROUP, SYNC_GROUP, Api, RequestHead, read_head, response_head
 from ottla.wire.codec import MalformedMessage, decode, decode_in_steps, encode_in_steps, reader, stepper, write
 from ottla.wire.primitives import MOST_ELEMENTS
-from ottla.wire.refusals import refusals, refusals_in_portions
 from ottla.wire.release import released
 from ottla.wire.schema import Root
 
@@ -169,8 +169,8 @@ class Dispatcher:
         if len(frame) > LONG_REQUEST:
             kept = connection.keep(frame)
             work = self._read_and_ask(kept, head, api, context)
-            place = self._start(connection, work, head, api, len(frame))
-            place.patience = math.inf if api.key in (JOIN_GROUP, SYNC_GROUP) else 0.0
+            reply = self._start(connection, work, head, api, len(frame))
+            reply.patience = math.inf if api.key in (JOIN_GROUP, SYNC_GROUP) else 0.0
             return
         if head.version < 0:
             request = kind()
@@ -183,9 +183,9 @@ class Dispatcher:
         # As in Kafka, a connection is not read from until it has such an answer: that bounds what it can hold.
         if asyncio.isfuture(answer):
             # It waits for others, such as the members of its group: no work in progress, no task.
-            place = connection.defer(alone=True)
-            place.patience = _patience(api.key, request)
-            answer.add_done_callback(lambda done: self._complete(connection, place, done, head, api))
+            reply = connection.defer(alone=True)
+            reply.patience = _patience(api.key, request)
+            answer.add_done_callback(lambda done: self._complete(connection, reply, done, head, api))
             return
         if asyncio.iscoroutine(answer):
             self._start(connection, answer, head, api).patience = _patience(api.key, request)
@@ -193,16 +193,16 @@ class Dispatcher:
         if answer is None:
             connection.drop(f"{api.name} failed")
             return
-        self._count_refusals(answer, head, api)
+        self._count_errors(answer, head, api)
         connection.answer([encoded(answer, head, api)])
 
-    def _count_refusals(self, answer: Root, head: RequestHead, api: Api) -> None:
-        errors = refusals(answer, max(head.version, 0))
+    def _count_errors(self, answer: Root, head: RequestHead, api: Api) -> None:
+        errors = errors_in(answer, max(head.version, 0))
         if errors:
             self.meter.refused(api.name, errors)
 
-    def _counted_refusals(self, answer: Root, head: RequestHead, api: Api) -> Generator[None, None, None]:
-        for errors in refusals_in_portions(answer, head.version):
+    def _counted_errors(self, answer: Root, head: RequestHead, api: Api) -> Generator[None, None, None]:
+        for errors in errors_in_portions(answer, head.version):
             if errors:
                 self.meter.refused(api.name, errors)
             yield
@@ -212,33 +212,33 @@ class Dispatcher:
     ) -> Deferred:
         """Begin on work that takes its time; of a long request, `size` bytes are held by it."""
         # No further request of this connection is read until it is answered: design/0004.
-        place = connection.defer(alone=True)
+        reply = connection.defer(alone=True)
         room = self._very_long if size > VERY_LONG_REQUEST else nullcontext()
-        task = self._host.loop.create_task(self._finish(connection, place, _Work(work), head, api, room))
+        task = self._host.loop.create_task(self._finish(connection, reply, _Work(work), head, api, room))
         if size:
-            place.abandoned = task.cancel
+            reply.abandoned = task.cancel
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return place
+        return reply
 
-    def take_time(self, place: Deferred, size: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Begin on work that completes `place` itself; of a long request, `size` bytes are held by it."""
-        task = self._host.loop.create_task(self._take_time(place, size, work))
+    def take_time(self, reply: Deferred, size: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin on work that completes `reply` itself; of a long request, `size` bytes are held by it."""
+        task = self._host.loop.create_task(self._take_time(reply, size, work))
         if size:
-            place.abandoned = task.cancel
+            reply.abandoned = task.cancel
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _take_time(self, place: Deferred, size: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _take_time(self, reply: Deferred, size: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             async with self._room, self._very_long if size > VERY_LONG_REQUEST else nullcontext():
-                place.abandoned = None  # what was begun is ended
+                reply.abandoned = None  # what was begun is ended
                 await work()
         except MalformedMessage as problem:
-            place.fail(f"a malformed request: {problem}")
+            reply.fail(f"a malformed request: {problem}")
         except Exception:
             logger.exception("a long request failed")
-            place.fail("an internal error")
+            reply.fail("an internal error")
 
     async def turn(self) -> None:
         """Wait until some of a long request's work may be done: of all of them together one portion at a time."""
@@ -261,12 +261,12 @@ class Dispatcher:
         return answer
 
     def _complete(
-        self, connection: Connection, place: Deferred, done: "asyncio.Future[Root]", head: RequestHead, api: Api
+        self, connection: Connection, reply: Deferred, done: "asyncio.Future[Root]", head: RequestHead, api: Api
     ) -> None:
         try:
             answer = done.result()
-            self._count_refusals(answer, head, api)
-            place.complete([encoded(answer, head, api)])
+            self._count_errors(answer, head, api)
+            reply.complete([encoded(answer, head, api)])
         except (Exception, asyncio.CancelledError):
             logger.exception("an answer to %s could not be given", api.name)
             connection.drop("an internal error")
@@ -274,7 +274,7 @@ class Dispatcher:
     async def _finish(
         self,
         connection: Connection,
-        place: Deferred,
+        reply: Deferred,
         work: "_Work",
         head: RequestHead,
         api: Api,
@@ -283,7 +283,7 @@ class Dispatcher:
         answer: Root | None
         try:
             async with self._room, room:
-                place.abandoned = None  # what was begun is ended
+                reply.abandoned = None  # what was begun is ended
                 answer = await work.coroutine
             if asyncio.isfuture(answer):
                 # It waits for others, who need room to be heard.
@@ -297,7 +297,7 @@ class Dispatcher:
             connection.drop(f"{api.name} failed")
             return
         try:
-            await self.in_steps(self._counted_refusals(answer, head, api))
+            await self.in_steps(self._counted_errors(answer, head, api))
             parts = await self.in_steps(encode_in_steps(answer, head.version))
         except Exception:
             # Without this the client would wait for ever: nobody looks at the end of this task.
@@ -306,7 +306,7 @@ class Dispatcher:
             return
         start = bytearray(4) + response_head(api, head.version, head.correlation_id)
         _SIZE.pack_into(start, 0, len(start) - 4 + sum(map(len, parts)))
-        place.complete([start, *parts])
+        reply.complete([start, *parts])
         remains: list[Any] = [answer]
         del answer
         await self.in_steps(released(remains))

@@ -42,7 +42,7 @@ BOUNDS = (
     10.0,
     30.0,
 )
-"""The upper bounds of the histograms, in seconds; what is above the last has a place of its own."""
+"""The upper bounds of the histograms, in seconds; what is above the last is counted by itself."""
 LINES = 10
 """Slow requests that are told of one by one within `LINES_SECONDS`; the others are counted."""
 LINES_SECONDS = 1.0
@@ -110,14 +110,14 @@ class RequestMeter:
             counts[name, code] = counts.get((name, code), 0) + count
 
     def handled(self, connection: "Connection", times: Times) -> None:
-        """The work on a request is done: its answer is given, or its place waits for it."""
+        """The work on a request is done: its answer is given, or comes later."""
         now = self._now()
         arrived = connection.active_at
         started = connection.started
         connection.started = now
-        place = connection.deferred
-        if place is not None and place.parts is None:
-            place.watch = (self, times, arrived, started, now)
+        reply = connection.deferred
+        if reply is not None and reply.parts is None:
+            reply.watch = (self, times, arrived, started, now)
             return
         total = now - arrived
         # As `add` does; every call counts here.
@@ -130,7 +130,7 @@ class RequestMeter:
         if total > self.slow_seconds:
             self._slow(connection, times, (arrived, started, now), now)
 
-    def finished(self, place: "Deferred", connection: "Connection", watch: Watch) -> None:
+    def finished(self, reply: "Deferred", connection: "Connection", watch: Watch) -> None:
         """The answer to a request that waited is there."""
         _, times, arrived, started, worked = watch
         now = connection.moved_at = self._now()
@@ -139,7 +139,7 @@ class RequestMeter:
         if started > arrived:
             times.queued[bisect_left(BOUNDS, started - arrived)] += 1
             times.queued_seconds += started - arrived
-        if total - place.patience > self.slow_seconds:
+        if total - reply.patience > self.slow_seconds:
             self._slow(connection, times, (arrived, started, worked), now)
 
     # --- slow ones ---

@@ -20,7 +20,7 @@ from ottla.broker.lifecycle import Presence
 from ottla.controller.controller import Controller
 from ottla.controller.image_loader import ImageLoader
 from ottla.controller.ports import ServedQuorum
-from ottla.controller.server import ControllerServer, ServerPlace
+from ottla.controller.server import ControllerServer, ServerContext
 from ottla.controller.snapshot_trigger import SnapshotTrigger
 from ottla.log.files import StorageFailure
 from ottla.log.properties import read_directory_properties
@@ -134,10 +134,10 @@ class Assembly:
         if self.roles.controller:
             events = self._controller = Controller(self._loader, self.node_id, values, world)
             self._controller.founds_where(self._may_found)
-        place = QuorumPlatform(
+        platform = QuorumPlatform(
             loop, world, lambda work: loop.run_in_executor(threads, work), metadata_log_directory(values)
         )
-        quorum = self._quorum = QuorumNode(place, identity, QuorumSettings.of(values), links, events)
+        quorum = self._quorum = QuorumNode(platform, identity, QuorumSettings.of(values), links, events)
         self._snapshots = SnapshotTrigger(self._loader, quorum, values)
         if self._controller is not None:
             self.server = self._serve(self._controller, quorum)
@@ -175,7 +175,7 @@ class Assembly:
         values = self.values
         between_brokers = values.inter_broker_listener if self.roles.broker else values.own_text(INTER_BROKER_LISTENER)
         return ControllerServer(
-            ServerPlace(loop, threads, links, world.clock, between_brokers),
+            ServerContext(loop, threads, links, world.clock, between_brokers),
             controller,
             quorum,
             connection_limits(self.values),

@@ -54,19 +54,19 @@ class QuorumDriver:
 
     def __init__(
         self,
-        place: QuorumPlatform,
+        platform: QuorumPlatform,
         identity: QuorumIdentity,
         settings: QuorumSettings,
         links: Links,
         events: QuorumEvents,
     ) -> None:
-        self._place = place
-        self._loop = place.loop
+        self._platform = platform
+        self._loop = platform.loop
         self._identity = identity
         self._settings = settings
         self._announcements = Announcements(events)
-        self._peers = PeerRequests(place.loop, links, settings.snapshot_max_bytes)
-        self._received = ReceivedRequests(place.loop, settings)
+        self._peers = PeerRequests(platform.loop, links, settings.snapshot_max_bytes)
+        self._received = ReceivedRequests(platform.loop, settings)
         self._working: set[asyncio.Task[None]] = set()
         self._queue: deque[Effect] = deque()
         self._draining = False
@@ -104,7 +104,7 @@ class QuorumDriver:
 
     def _make_machine(self, view: LogView) -> None:
         self._generation += 1
-        random = self._place.world.random
+        random = self._platform.world.random
         self._raft = new_machine(self._identity, self._settings, view, self._election, random)
 
     @property
@@ -115,7 +115,7 @@ class QuorumDriver:
 
     def open(self) -> None:
         """Load what this node has. Blocking; raises StorageFailure, UnreadableMetadata and BadQuorumState."""
-        world, directory, identity = self._place.world, self._place.directory, self._identity
+        world, directory, identity = self._platform.world, self._platform.directory, self._identity
         self._log = QuorumLog(world, directory, self._settings, counted_on=identity.can_vote)
         view = view_of(self.log, self._identity)
         others = identity.can_vote and any(node_id != identity.node_id for node_id in view.voters.ids)
@@ -155,7 +155,7 @@ class QuorumDriver:
             self._timer.cancel()
         await self._work_done()
         await self._peers.close()
-        self._received.fail(StorageFailure(self._place.directory, 0, "this node is stopping"))
+        self._received.fail(StorageFailure(self._platform.directory, 0, "this node is stopping"))
 
     async def _work_done(self) -> None:
         while self._working:
@@ -300,14 +300,14 @@ class QuorumDriver:
             if generation != self._generation:
                 return
             if isinstance(effect, effect_kinds.SaveElection):
-                await self._place.run_blocking(partial(self._save, *self._state_of(effect.election)))
+                await self._platform.run_blocking(partial(self._save, *self._state_of(effect.election)))
                 # It is in the file, whatever has become of the machine meanwhile.
                 self._election = effect.election
             elif isinstance(effect, effect_kinds.KeepPortion):
-                await self._place.run_blocking(partial(self._keep, effect.portion))
+                await self._platform.run_blocking(partial(self._keep, effect.portion))
             elif isinstance(effect, effect_kinds.InstallSnapshot):
                 arrived: list[SnapshotContent] = []
-                await self._place.run_blocking(partial(self._arrive, effect.snapshot, arrived))
+                await self._platform.run_blocking(partial(self._arrive, effect.snapshot, arrived))
                 if generation == self._generation:
                     self._install(effect.snapshot, arrived)
 
@@ -319,9 +319,9 @@ class QuorumDriver:
 
     def _save(self, state: QuorumState, version: int) -> None:
         try:
-            write_quorum_state(self._place.world.disk, self._place.directory, state, version)
+            write_quorum_state(self._platform.world.disk, self._platform.directory, state, version)
         except OSError as error:
-            raise StorageFailure.of(self._place.directory, error) from error
+            raise StorageFailure.of(self._platform.directory, error) from error
 
     def _keep(self, portion: FetchedSnapshot) -> None:
         assert isinstance(portion.data, bytes | bytearray | memoryview)
@@ -417,7 +417,7 @@ class QuorumDriver:
                 ticket = self.log.begin_sync()
                 if ticket is None:
                     return True
-                await self._place.run_blocking(ticket.run)
+                await self._platform.run_blocking(ticket.run)
             except StorageFailure as failure:
                 self.break_down(failure)
                 return False
@@ -454,13 +454,13 @@ class QuorumDriver:
             views: list[LogView] = []
             try:
                 async with self.turn:
-                    await self._place.run_blocking(partial(self._repair, lasting, alone, views))
+                    await self._platform.run_blocking(partial(self._repair, lasting, alone, views))
                 if not self._stopping.is_set():
                     self._begin_again(views[0])
                 return
             except (StorageFailure, UnreadableMetadata) as failure:
                 logger.error("the metadata log cannot be repaired now: %s", failure)
-                self.damaged = self.damaged or StorageFailure(self._place.directory, 0, str(failure))
+                self.damaged = self.damaged or StorageFailure(self._platform.directory, 0, str(failure))
             with suppress(TimeoutError):
                 async with asyncio.timeout(_RETRY_SECONDS):
                     await self._stopping.wait()

@@ -32,15 +32,15 @@ class QuorumNode:
 
     def __init__(
         self,
-        place: QuorumPlatform,
+        platform: QuorumPlatform,
         identity: QuorumIdentity,
         settings: QuorumSettings,
         links: Links,
         events: QuorumEvents,
     ) -> None:
-        self._place = place
+        self._platform = platform
         self._can_vote = identity.can_vote
-        self._driver = QuorumDriver(place, identity, settings, links, events)
+        self._driver = QuorumDriver(platform, identity, settings, links, events)
         self.writing_snapshot = False
 
     # --- how it stands -----------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class QuorumNode:
             # A log that others count on is believed up to its newest snapshot when it is opened.
             if self._can_vote and not await self._driver.sync_written():
                 return
-            await self._place.run_blocking(lambda: self.log.snapshots.write(state, facts))
+            await self._platform.run_blocking(lambda: self.log.snapshots.write(state, facts))
             async with self._driver.turn:
                 if self._driver.damaged is None:
                     await self._use_snapshot(state.position)
@@ -169,15 +169,15 @@ class QuorumNode:
         finally:
             self.raft.log.took_snapshot(position, self.log.start_offset)
         for removal in removals:
-            await self._place.run_blocking(removal.run)
+            await self._platform.run_blocking(removal.run)
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
     async def handle(self, request: Root, version: int) -> Root:
         """Answer another node, or an operator."""
         if isinstance(request, DescribeQuorumRequest):
-            now_ms = self._place.world.clock.now_ms()
-            return describe_quorum(request, self.raft, self._place.loop.time(), now_ms)
+            now_ms = self._platform.world.clock.now_ms()
+            return describe_quorum(request, self.raft, self._platform.loop.time(), now_ms)
         asked = read_request(request, version)
         if asked is None:
             return misdirected(request)

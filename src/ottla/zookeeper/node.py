@@ -34,8 +34,8 @@ from ottla.zookeeper.layout import BadZnode, Chosen
 from ottla.zookeeper.leadership import PORTION_BYTES, Leadership, Term
 from ottla.zookeeper.loading import load_tree
 from ottla.zookeeper.ports import ConnectionState, Ensemble, EnsembleRefusal, Unreachable
-from ottla.zookeeper.refusals import refused
 from ottla.zookeeper.translation import Create, Loaded, Operation, Tree, TreeWriter, Write, portions, read_tree
+from ottla.zookeeper.unsupported import unsupported
 from ottla.zookeeper.watching import ControllerActions, Watching
 
 logger = logging.getLogger("ottla.zookeeper")
@@ -72,18 +72,18 @@ class ZooKeeperNode:
 
     def __init__(
         self,
-        place: ZooKeeperPlatform,
+        platform: ZooKeeperPlatform,
         identity: ZooKeeperIdentity,
         session: Ensemble,
         events: QuorumEvents,
         orders: ControllerActions,
     ) -> None:
-        self._place = place
+        self._platform = platform
         self._identity = identity
         self._session = session
         self._events = events
         self._orders = orders
-        self._follower = Follower(identity.cluster_id, identity.node_id, place.links, events, self)
+        self._follower = Follower(identity.cluster_id, identity.node_id, platform.links, events, self)
         self._leadership: Leadership | None = None
         self._feed: Feed | None = None
         self._watching: Watching | None = None
@@ -91,10 +91,10 @@ class ZooKeeperNode:
         self._chosen: Chosen | None = None
         self._following: asyncio.Task[None] | None = None
         self._running: asyncio.Task[None] | None = None
-        self._deposing = Deposing(session, identity.node_id, place.loop.time)
+        self._deposing = Deposing(session, identity.node_id, platform.loop.time)
         self._look_again = asyncio.Event()
         self._lapse: asyncio.TimerHandle | None = None
-        self._followers = Followers(identity.node_id, place.loop.time)
+        self._followers = Followers(identity.node_id, platform.loop.time)
         self._counting: asyncio.TimerHandle | None = None
         self._abstains_until = 0.0
         session.listen(self._connection_changed)
@@ -156,7 +156,7 @@ class ZooKeeperNode:
 
     def start(self) -> None:
         """Take part."""
-        self._running = self._place.loop.create_task(self._run())
+        self._running = self._platform.loop.create_task(self._run())
 
     async def stop(self) -> None:
         """Leave in good order: a controller makes room at once."""
@@ -204,7 +204,7 @@ class ZooKeeperNode:
             self._resign("its session with ZooKeeper ended")
         elif state is ConnectionState.SUSPENDED and self._leadership is not None:
             # Whether the session still lasts cannot be known after this time: another may lead by then.
-            self._lapse = self._place.loop.call_later(
+            self._lapse = self._platform.loop.call_later(
                 self._session.session_seconds, self._resign, "ZooKeeper was not reached for as long as a session lasts"
             )
         self._look_again.set()
@@ -265,7 +265,7 @@ class ZooKeeperNode:
             logger.error("the controller on broker %d is none of ottla's; stop it first", chosen.broker_id)
         else:
             logger.info("follows the controller on node %d", chosen.broker_id)
-            self._following = self._place.loop.create_task(self._follower.follow(chosen.broker_id, chosen.address))
+            self._following = self._platform.loop.create_task(self._follower.follow(chosen.broker_id, chosen.address))
 
     def refused(self) -> None:
         """The controller's machine says that nobody listens there: its process may be gone, its session not yet."""
@@ -285,7 +285,7 @@ class ZooKeeperNode:
             return
         epoch = layout.read_number(layout.CONTROLLER_EPOCH, found.data) + 1
         address = (endpoint.host, endpoint.port)
-        own = Create(layout.CONTROLLER, layout.controller_znode(node_id, address, self._place.world.clock.now_ms()))
+        own = Create(layout.CONTROLLER, layout.controller_znode(node_id, address, self._platform.world.clock.now_ms()))
         try:
             await session.commit(
                 [Write(layout.CONTROLLER_EPOCH, str(epoch).encode(), found.stat.version)], ephemeral=own
@@ -310,7 +310,7 @@ class ZooKeeperNode:
         writer = TreeWriter(tree, epoch)
         await self._complete(loaded, writer, epoch_version)
         term = Term(epoch, epoch_version, mark.stat.version)
-        watching = Watching(session, self._orders, self, self._place.world.clock, term.fence)
+        watching = Watching(session, self._orders, self, self._platform.world.clock, term.fence)
         await watching.begin()
         offset = epoch * OFFSETS_IN_EPOCH
         image = loaded.image._replace(offset=offset, epoch=epoch)
@@ -320,7 +320,7 @@ class ZooKeeperNode:
         self._follower.epoch = epoch
         self._follower.position = LogPosition(0, -1)
         believed = Believed(self._identity.node_id, epoch, self._identity.endpoint)
-        self._feed = Feed(image, believed, self._place.world.clock, self._place.run_blocking)
+        self._feed = Feed(image, believed, self._platform.world.clock, self._platform.run_blocking)
         self._events.snapshot(loaded.facts, offset, epoch)
         self._events.leader_changed(self._identity.node_id, epoch)
         self._events.began_leading(epoch)
@@ -348,19 +348,19 @@ class ZooKeeperNode:
     async def _read(self, tree: Tree) -> Loaded:
         """What the tree says; a large one takes its time, in a thread. Raises BadZnode."""
         loaded: list[Loaded] = []
-        await self._place.run_blocking(
+        await self._platform.run_blocking(
             lambda: loaded.append(read_tree(tree, self._identity.cluster_id, self._new_ids()))
         )
         return loaded[0]
 
     def _new_ids(self) -> Iterator[bytes]:
         while True:
-            yield self._place.world.random.identity()
+            yield self._platform.world.random.identity()
 
     # --- who follows -------------------------------------------------------------------------------------------------
 
     def _count_later(self, first: Callable[[], None] | None = None) -> None:
-        self._counting = self._place.loop.call_later(self._session.session_seconds, self._count, first)
+        self._counting = self._platform.loop.call_later(self._session.session_seconds, self._count, first)
 
     def _look_for_absent(self) -> None:
         """Brokers that have not come back since this office began: their sessions ended before it."""
@@ -386,13 +386,13 @@ class ZooKeeperNode:
         living = [each for each in self._watching.present if each not in brokers or not brokers[each].fenced]
         why = self._followers.lacking(living, seconds)
         if why is not None:
-            self._abstains_until = self._place.loop.time() + 2 * self._session.session_seconds
+            self._abstains_until = self._platform.loop.time() + 2 * self._session.session_seconds
             self._resign(why)
         return why is None
 
     async def _abstained(self) -> bool:
         """Whether this node left the election to others, until something changed or its time to do so was over."""
-        pause = self._abstains_until - self._place.loop.time()
+        pause = self._abstains_until - self._platform.loop.time()
         if pause <= 0:
             return False
         try:
@@ -453,7 +453,7 @@ class ZooKeeperNode:
     async def handle(self, request: Root, version: int) -> Root:
         """Answer a node that follows. Whatever concerns a quorum is not served here."""
         if not isinstance(request, FetchRequest | FetchSnapshotRequest):
-            return refused(request)
+            return unsupported(request)
         asked = read_request(request, version)
         if not isinstance(asked, Fetch | FetchSnapshot):
             return misdirected(request)

@@ -438,7 +438,7 @@ async def test_what_comes_to_a_large_session_while_it_is_looked_into_is_not_miss
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "NEWS_AT_ONCE", 10)
-    monkeypatch.setattr(Fetch, "_complete", lambda each: each.place.complete(each.answer()))
+    monkeypatch.setattr(Fetch, "_complete", lambda each: each.reply.complete(each.answer()))
     story.topic(35)
     story.fetch(35, session_epoch=0, max_wait_ms=0)
     await asyncio.wait_for(story.client.answered.wait(), 30)

@@ -12,9 +12,9 @@ from ottla.broker import topic_answers
 from ottla.broker.topic_answers import TopicAnswers, Variant, described
 from ottla.metadata.image import PartitionImage, TopicImage
 from ottla.net.dispatch import in_steps
+from ottla.wire.answer_errors import errors_in, errors_in_portions
 from ottla.wire.codec import encode, encode_in_steps
 from ottla.wire.messages.metadata import MetadataResponse
-from ottla.wire.refusals import refusals, refusals_in_portions
 from ottla.wire.schema import Encoded
 
 T = TypeVar("T")
@@ -47,8 +47,8 @@ def test_bytes_and_errors_are_those_of_an_answer_made_for_one_client(version: in
     known: list[object] = [*answered(TopicAnswers(), topics, (version, REACHABLE, OPERATIONS))]
     quick = MetadataResponse(brokers=[], topics=known)  # type: ignore[arg-type]
     assert b"".join(ended(encode_in_steps(quick, version))) == encode(plain, version)
-    portions = refusals_in_portions(quick, version)
-    assert [code for portion in portions for code in portion] == refusals(plain, version)
+    portions = errors_in_portions(quick, version)
+    assert [code for portion in portions for code in portion] == errors_in(plain, version)
 
 
 def test_only_a_topic_that_changed_is_written_again() -> None:

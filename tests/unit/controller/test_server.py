@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from kit.machines.clusters import cluster
 from kit.wire.connections import Client, frame
-from ottla.controller.server import ControllerServer, ServerPlace
+from ottla.controller.server import ControllerServer, ServerContext
 from ottla.metadata.image import ClusterImage
 from ottla.net.connections import ConnectionLimits
 from ottla.net.dispatch import RequestLimits
@@ -60,9 +60,11 @@ class NobodyListens:
 
 async def test_a_broker_that_is_killed_while_it_waits_for_facts_is_missed_though_its_wait_is_not_over() -> None:
     chief, quorum = Chief(), Quorum()
-    place = ServerPlace(asyncio.get_running_loop(), cast(Executor, None), cast(Any, NobodyListens()), RealClock(), None)
+    context = ServerContext(
+        asyncio.get_running_loop(), cast(Executor, None), cast(Any, NobodyListens()), RealClock(), None
+    )
     server = ControllerServer(
-        place,
+        context,
         cast(Any, chief),
         cast(Any, quorum),
         ConnectionLimits(10, 10, 600, 1 << 20),

@@ -68,7 +68,7 @@ class Fetch(ABC):
         "_request",
         "_results",
         "cold",
-        "place",
+        "reply",
     )
 
     def __init__(self, broker: "Broker", request: FetchRequest, head: HotHead, plan: FetchPlan, listener: str) -> None:
@@ -88,7 +88,7 @@ class Fetch(ABC):
         """How files are looked into: the first time only as far as they are in memory."""
         self.cold: list[tuple[int, Callable[[], None]]] = []
         """Partitions, by position, whose look-up would have waited for the disk, and what makes it in a thread."""
-        self.place: Deferred | None = None
+        self.reply: Deferred | None = None
 
     # --- what a kind of fetch says ---
 
@@ -184,21 +184,21 @@ class Fetch(ABC):
 
     def looked(self, enough: bool) -> None:
         """Every partition was looked into: answer, or wait for more."""
-        assert self.place is not None
+        assert self.reply is not None
         if self.cold:
             self.warm_up()
-        elif self.place.wanted:
+        elif self.reply.wanted:
             self._complete_or_wait(enough)
 
     def _complete_or_wait(self, enough: bool) -> None:
-        assert self.place is not None
+        assert self.reply is not None
         if enough or self._request.max_wait_ms <= 0:
             self._complete()
         else:
             self.wait()
-            self.place.share()
+            self.reply.share()
             self._look_again()
-            self.place.only_waits()
+            self.reply.only_waits()
 
     def warm_up(self) -> None:
         """Have a thread make the look-ups that would wait for the disk, then make them again here."""
@@ -225,9 +225,9 @@ class Fetch(ABC):
     # --- waiting ---
 
     def wait(self) -> None:
-        assert self.place is not None
+        assert self.reply is not None
         self._cached = None
-        self.place.abandoned = self._forgotten
+        self.reply.abandoned = self._forgotten
         self._broker.waiting.park(self, self._keys(), self._request.max_wait_ms / 1000)
 
     def _look_again(self, start: int = 0) -> None:
@@ -253,8 +253,8 @@ class Fetch(ABC):
         self._broker.waiting.leave(self)
 
     def failed(self) -> None:
-        assert self.place is not None
-        self.place.fail("its fetch failed")
+        assert self.reply is not None
+        self.reply.fail("its fetch failed")
 
     def expired(self) -> None:
         # Whatever grew since the last look has nudged; only ranges found then may have been deleted meanwhile.
@@ -266,11 +266,11 @@ class Fetch(ABC):
     # --- the answer ---
 
     def _complete(self) -> None:
-        assert self.place is not None
+        assert self.reply is not None
         if len(self._results) > NEWS_AT_ONCE:
             long_fetches.answer(self._broker, self)
         else:
-            self.place.complete(self.answer())
+            self.reply.complete(self.answer())
 
     def answer(self) -> list[Part]:
         plan = self._plan

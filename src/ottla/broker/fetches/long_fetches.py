@@ -26,39 +26,39 @@ def begin(broker: "Broker", connection: Connection, frame: memoryview, head: Hot
     version, _, position = head
     dispatcher = broker.dispatcher
     kept = connection.keep(frame)
-    place = connection.defer(alone=True)
+    reply = connection.defer(alone=True)
 
     async def carry_out() -> None:
         request = await dispatcher.in_steps(read_in_steps(kept, position, version), bounded=True)
-        place.patience = request.max_wait_ms / 1000
+        reply.patience = request.max_wait_ms / 1000
         plan = await dispatcher.in_steps(broker.fetch_sessions.plan_in_steps(request, version >= FIRST_TOPIC_ID))
         if not connection.open:
             return
-        fetch = planned(request, plan, place)
+        fetch = planned(request, plan, reply)
         del request, plan
         if fetch is not None:
             fetch.looked(await dispatcher.in_steps(fetch.read_in_steps()))
 
-    dispatcher.take_time(place, len(frame), carry_out)
+    dispatcher.take_time(reply, len(frame), carry_out)
 
 
 def look(broker: "Broker", fetch: "Fetch") -> None:
     """Look into the partitions of a fetch that was planned."""
-    assert fetch.place is not None
+    assert fetch.reply is not None
 
     async def work() -> None:
         fetch.looked(await broker.dispatcher.in_steps(fetch.read_in_steps()))
 
-    broker.dispatcher.take_time(fetch.place, 0, work)
+    broker.dispatcher.take_time(fetch.reply, 0, work)
 
 
 def answer(broker: "Broker", fetch: "Fetch") -> None:
-    """Write a long answer and complete its place."""
-    place = fetch.place
-    assert place is not None
+    """Write a long answer and complete its reply."""
+    reply = fetch.reply
+    assert reply is not None
 
     async def write() -> None:
-        place.complete(await broker.dispatcher.in_steps(fetch.answer_in_steps()))
+        reply.complete(await broker.dispatcher.in_steps(fetch.answer_in_steps()))
         await broker.dispatcher.in_steps(released(fetch.remains()))
 
-    broker.dispatcher.take_time(place, 0, write)
+    broker.dispatcher.take_time(reply, 0, write)

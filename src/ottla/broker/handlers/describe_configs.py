@@ -101,8 +101,8 @@ class _Answer:
             config_source=described.source,
             is_sensitive=described.sensitive,
             synonyms=[
-                DescribeConfigsSynonym(name=place.name, value=place.value, source=place.source)
-                for place in described.synonyms
+                DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source)
+                for each in described.synonyms
             ]
             if self._synonyms
             else (),

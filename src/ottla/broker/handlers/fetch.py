@@ -37,32 +37,32 @@ def handle(broker: "Broker", connection: Connection, frame: memoryview, head: Ho
         return follower
     fetch: Fetch = (FollowerFetch if follower else ClientFetch)(broker, request, head, plan, connection.listener)
     if len(plan.wanted) > (AT_ONCE if plan.full else NEWS_AT_ONCE):
-        fetch.place = connection.defer(alone=True)
-        fetch.place.patience = request.max_wait_ms / 1000
+        fetch.reply = connection.defer(alone=True)
+        fetch.reply.patience = request.max_wait_ms / 1000
         long_fetches.look(broker, fetch)
     elif fetch.read(0, len(plan.wanted)) or request.max_wait_ms <= 0 or fetch.cold:
         if fetch.cold:
-            fetch.place = connection.defer(alone=True)
+            fetch.reply = connection.defer(alone=True)
             fetch.warm_up()
         else:
             connection.answer(fetch.answer())
     else:
         # Behind one that waits, the next could not be answered before it: no more of them are taken than that.
-        fetch.place = connection.defer(alone=connection.waiting > 0)
-        fetch.place.patience = request.max_wait_ms / 1000
+        fetch.reply = connection.defer(alone=connection.waiting > 0)
+        fetch.reply.patience = request.max_wait_ms / 1000
         fetch.wait()
     return follower
 
 
 def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, head: HotHead) -> bool:
-    def planned(request: FetchRequest, plan: FetchPlan, place: Deferred) -> Fetch | None:
+    def planned(request: FetchRequest, plan: FetchPlan, reply: Deferred) -> Fetch | None:
         if plan.error != ErrorCode.NONE:
             broker.dispatcher.meter.refused("Fetch", (plan.error,))
-            place.complete(encoded(head, plan.error, 0, []))
+            reply.complete(encoded(head, plan.error, 0, []))
             return None
         kind = FollowerFetch if request.replica_id >= 0 else ClientFetch
         fetch = kind(broker, request, head, plan, connection.listener)
-        fetch.place = place
+        fetch.reply = reply
         return fetch
 
     long_fetches.begin(broker, connection, frame, head, planned)

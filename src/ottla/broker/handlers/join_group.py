@@ -34,8 +34,8 @@ def handle(broker: "Broker", request: JoinGroupRequest, context: Context) -> Ans
         return join_refused(request.member_id, shard, context.version)
     if context.version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
-    place = broker.loop.create_future()
-    caller = Caller(place, context.client_id or "", f"/{context.peer}", context.version)
+    reply = broker.loop.create_future()
+    caller = Caller(reply, context.client_id or "", f"/{context.peer}", context.version)
     decision = shard.machine.decide_join(request, caller, shard.now())
     answer = shard.carry_out(decision, lambda error: join_refused(request.member_id, error, context.version))
-    return place if answer is None else answer
+    return reply if answer is None else answer

@@ -94,13 +94,13 @@ def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, he
     """Write to very many partitions a portion at a time; nothing else is taken from the connection meanwhile."""
     version, _, position = head
     kept = connection.keep(frame)
-    place = connection.defer(alone=True)
+    reply = connection.defer(alone=True)
 
     async def append_in_steps() -> None:
         request = await broker.dispatcher.in_steps(read_in_steps(kept, position, version), bounded=True)
         if request.transactional_id is not None:
             # What is admitted is to be written at that moment, however much it is.
-            _append_admitted(broker, connection, request, kept, head, place)
+            _append_admitted(broker, connection, request, kept, head, reply)
             return
         unchecked: list[Unchecked] = []
         waits: Waits = ([], [], unchecked)
@@ -114,11 +114,11 @@ def _handle_long(broker: "Broker", connection: Connection, frame: memoryview, he
         if not connection.open:
             return
         if unchecked:
-            _check_rest(broker, connection, request, kept, head, answers, waits, place)
+            _check_rest(broker, connection, request, kept, head, answers, waits, reply)
         else:
-            _answer(broker, connection, request, head, answers, waits, place)
+            _answer(broker, connection, request, head, answers, waits, reply)
 
-    broker.dispatcher.take_time(place, AT_ONCE, append_in_steps)
+    broker.dispatcher.take_time(reply, AT_ONCE, append_in_steps)
 
 
 def _append_admitted(
@@ -127,10 +127,10 @@ def _append_admitted(
     request: ProduceRequest,
     frame: memoryview,
     head: HotHead,
-    place: Deferred,
+    reply: Deferred,
 ) -> None:
     def go_on(granted: "Admission") -> None:
-        append_and_answer(broker, connection, request, frame, head, granted, place)
+        append_and_answer(broker, connection, request, frame, head, granted, reply)
 
     version, _, _ = head
     admission = _admitted(broker, request, version)
@@ -153,21 +153,21 @@ def append_and_answer(
     frame: memoryview,
     head: HotHead,
     admission: "Admission | None",
-    place: Deferred | None = None,
+    reply: Deferred | None = None,
 ) -> None:
-    """Append and answer; in `place` where the answer has one already."""
+    """Append and answer; by `reply` where one was promised already."""
     unchecked: list[Unchecked] = []
     waits: Waits = ([], [], unchecked)
     if request.acks not in (ALL, 0, 1):
         answers = refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
-        _count_refusals(broker, [result for _, results in answers for result in results])
+        _count_errors(broker, [result for _, results in answers for result in results])
     else:
         version, _, _ = head
         answers = append(broker, request, version, frame, admission, waits)
         if unchecked:
-            _check_rest(broker, connection, request, frame, head, answers, waits, place)
+            _check_rest(broker, connection, request, frame, head, answers, waits, reply)
             return
-    _answer(broker, connection, request, head, answers, waits, place)
+    _answer(broker, connection, request, head, answers, waits, reply)
 
 
 def _answer(
@@ -177,7 +177,7 @@ def _answer(
     head: HotHead,
     answers: Answers,
     waits: Waits,
-    place: Deferred | None,
+    reply: Deferred | None,
 ) -> None:
     """Answer at once, or when what was appended is as safe as the client asked."""
     uncommitted, unflushed, _ = waits
@@ -186,18 +186,18 @@ def _answer(
             connection.drop("a failed append of a producer that wants no answers")
         elif unflushed:
             broker.flusher.when_flushed(unflushed, lambda error: None)
-        if place is not None:
-            place.complete([])
+        if reply is not None:
+            reply.complete([])
         return
     if uncommitted or unflushed:
         pending = _PendingAck(broker, connection, head, answers)
-        if pending.wait(uncommitted, unflushed, request.timeout_ms / 1000, place):
+        if pending.wait(uncommitted, unflushed, request.timeout_ms / 1000, reply):
             return
     answer = encoded(broker, connection, head, answers)
-    if place is None:
+    if reply is None:
         connection.answer([answer])
     else:
-        place.complete([answer])
+        reply.complete([answer])
 
 
 def _postpone(
@@ -205,13 +205,13 @@ def _postpone(
 ) -> None:
     """The coordinator of the transaction is asked first. Nothing else is taken from the connection until then, as
     sequence numbers must arrive in their order; the frame's own bytes are used again meanwhile."""
-    place = connection.defer(alone=True)
+    reply = connection.defer(alone=True)
     kept = memoryview(bytearray(frame))
 
     version, _, position = head
 
     def go_on(granted: "Admission") -> None:
-        append_and_answer(broker, connection, _read(kept, position, version), kept, head, granted, place)
+        append_and_answer(broker, connection, _read(kept, position, version), kept, head, granted, reply)
 
     _when_admitted(connection, admission, go_on)
 
@@ -311,14 +311,14 @@ def _check_rest(
     head: HotHead,
     answers: Answers,
     waits: Waits,
-    place: Deferred | None,
+    reply: Deferred | None,
 ) -> None:
     """What takes long to check is looked into by a thread, and then goes through stage one again, for meanwhile the
     partition may be led elsewhere. Nothing else is taken from the connection until then, as sequence numbers must
     arrive in their order."""
     uncommitted, unflushed, unchecked = waits
     version, _, _ = head
-    reply = connection.defer(alone=True) if place is None else place
+    reply = connection.defer(alone=True) if reply is None else reply
     begin = memoryview(bytes(frame[:_AFTER_ADMIN]))
     rest = request._replace(topics=[(topic, [(index, records)]) for topic, index, records, _, _, _ in unchecked])
 
@@ -357,16 +357,16 @@ def _count_failed(broker: "Broker", answers: Answers) -> None:
         traffic = broker.partitions.traffic.of(topic)
         traffic.produces += len(failed)
         traffic.failed_produces += len(failed)
-        _count_refusals(broker, failed)
+        _count_errors(broker, failed)
 
 
-def _count_refusals(broker: "Broker", failed: list[PartitionResult]) -> None:
+def _count_errors(broker: "Broker", failed: list[PartitionResult]) -> None:
     broker.dispatcher.meter.refused("Produce", [result.error for result in failed])
 
 
 def _problem(
     broker: "Broker",
-    place: tuple[str | bytes, int],
+    name: tuple[str | bytes, int],
     partition: Partition | ErrorCode,
     records: memoryview | None,
     version: int,
@@ -375,7 +375,7 @@ def _problem(
     acks_all: bool,
 ) -> PartitionResult | None:
     """Why records are not even shown to the log, if they are not."""
-    topic, index = place
+    topic, index = name
     if isinstance(partition, ErrorCode):
         return _absent(broker, topic, index, partition)
     if partition.internal and frame[_CLIENT_ID:_AFTER_ADMIN] != _ADMIN:
@@ -458,7 +458,7 @@ def encoded(broker: "Broker", connection: Connection, head: HotHead, answers: An
 class _PendingAck:
     """An answer that waits until what it acknowledges is replicated and on the disk."""
 
-    __slots__ = ("_answers", "_broker", "_connection", "_head", "_missing", "_place", "_written")
+    __slots__ = ("_answers", "_broker", "_connection", "_head", "_missing", "_reply", "_written")
 
     def __init__(self, broker: "Broker", connection: Connection, head: HotHead, answers: Answers) -> None:
         self._broker = broker
@@ -467,21 +467,21 @@ class _PendingAck:
         self._answers = answers
         self._written: list[Written] = []
         self._missing = 0
-        self._place: Deferred | None = None
+        self._reply: Deferred | None = None
 
     def wait(
-        self, uncommitted: list[Written], unflushed: list[Partition], seconds: float, place: Deferred | None
+        self, uncommitted: list[Written], unflushed: list[Partition], seconds: float, reply: Deferred | None
     ) -> bool:
         """Whether there is anything to wait for."""
         waiting = missing([(partition, end) for partition, end, _, _ in uncommitted]) if uncommitted else []
         if not waiting and not unflushed:
             return False
-        self._place = self._connection.defer() if place is None else place
+        self._reply = self._connection.defer() if reply is None else reply
         self._written = uncommitted
         self._missing = bool(waiting) + bool(unflushed)
         if waiting:
             commit = await_commits(self._broker.loop, waiting, self._committed, seconds)
-            self._place.abandoned = commit.forget
+            self._reply.abandoned = commit.forget
         if unflushed:
             self._broker.flusher.when_flushed(unflushed, self._flushed)
         return True
@@ -492,7 +492,7 @@ class _PendingAck:
                 error = errors.get(partition)
                 if error is not None:
                     results[slot] = results[slot]._replace(error=error, base_offset=-1, log_append_time=-1)
-                    _count_refusals(self._broker, [results[slot]])
+                    _count_errors(self._broker, [results[slot]])
         self._one_done()
 
     def _flushed(self, error: ErrorCode) -> None:
@@ -501,11 +501,11 @@ class _PendingAck:
                 for slot, result in enumerate(results):
                     if not result.error:
                         results[slot] = result._replace(error=error, base_offset=-1)
-                        _count_refusals(self._broker, [results[slot]])
+                        _count_errors(self._broker, [results[slot]])
         self._one_done()
 
     def _one_done(self) -> None:
         self._missing -= 1
         if self._missing == 0:
-            assert self._place is not None
-            self._place.complete([encoded(self._broker, self._connection, self._head, self._answers)])
+            assert self._reply is not None
+            self._reply.complete([encoded(self._broker, self._connection, self._head, self._answers)])

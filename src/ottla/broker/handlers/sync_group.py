@@ -45,10 +45,10 @@ def _decide(broker: "Broker", request: SyncGroupRequest, context: Context) -> An
     shard = broker.groups.shard(request.group_id)
     if isinstance(shard, ErrorCode):
         return _refused(shard)
-    place = broker.loop.create_future()
-    caller = Caller(place, context.client_id or "", f"/{context.peer}", context.version)
+    reply = broker.loop.create_future()
+    caller = Caller(reply, context.client_id or "", f"/{context.peer}", context.version)
     answer = shard.carry_out(shard.machine.decide_sync(request, caller, shard.now()), _refused)
-    return place if answer is None else answer
+    return reply if answer is None else answer
 
 
 def _refused(error: ErrorCode) -> SyncGroupResponse:

@@ -51,7 +51,7 @@ Errors = dict[tuple[str, int], ErrorCode]
 @in_portions(Lists(("topics", "partitions"), ("topics", "partitions")), at_once=AT_ONCE)
 def handle(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) -> Answer:
     asked = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
-    unknown = {place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for place in asked if not _exists(broker, place)}
+    unknown = {name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for name in asked if not _exists(broker, name)}
     for topic in request.topics:
         topic.partitions = [each for each in topic.partitions if (topic.name, each.partition_index) not in unknown]
     request.topics = [topic for topic in request.topics if topic.partitions]
@@ -90,8 +90,8 @@ async def _when_joined(
     return _response(asked.places, _errors(committed) | asked.unknown, asked.version)
 
 
-def _exists(broker: "Broker", place: tuple[str, int]) -> bool:
-    return broker.image.partition(*place) is not None
+def _exists(broker: "Broker", name: tuple[str, int]) -> bool:
+    return broker.image.partition(*name) is not None
 
 
 def _join(

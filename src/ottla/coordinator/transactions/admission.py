@@ -43,6 +43,8 @@ _NOT_NOW = (
 
 
 class RefusedAppend(NamedTuple):
+    """Why a partition's records are not appended."""
+
     error: ErrorCode
     message: str | None = None
 

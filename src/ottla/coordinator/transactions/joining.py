@@ -58,14 +58,14 @@ def _ask(coordinator: "TransactionCoordinator", wanted: Joining) -> "Errors | Fu
     answer = shard.add(producer, names, EPOCH_PER_TRANSACTION)
     if isinstance(answer, tuple):
         return wanted.refused(answer.error)
-    place: Future[Errors] = coordinator.context.loop.create_future()
+    reply: Future[Errors] = coordinator.context.loop.create_future()
 
     def added(done: "Future[Outcome]") -> None:
-        if not place.done():
-            place.set_result(wanted.refused(done.result().error))
+        if not reply.done():
+            reply.set_result(wanted.refused(done.result().error))
 
     answer.add_done_callback(added)
-    return place
+    return reply
 
 
 def _is_too_early(errors: "Errors") -> bool:

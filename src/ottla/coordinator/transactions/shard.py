@@ -38,11 +38,11 @@ class Adding(NamedTuple):
     producer: ProducerIdentity
     names: frozenset[TopicPartition]
     version: int
-    place: "asyncio.Future[Outcome]"
+    reply: "asyncio.Future[Outcome]"
 
     def settle(self, outcome: Outcome) -> None:
-        if not self.place.done():
-            self.place.set_result(outcome)
+        if not self.reply.done():
+            self.reply.set_result(outcome)
 
 
 class TransactionShard(CoordinatorShard[TransactionFact, Outcome]):
@@ -86,7 +86,7 @@ class TransactionShard(CoordinatorShard[TransactionFact, Outcome]):
         adding = Adding(producer, names, version, self._context.loop.create_future())
         self._to_add.setdefault(producer.transactional_id, []).append(adding)
         self._context.loop.call_later(self._context.values.integer(RETRY_MS) / 1000, self._add_no_more, adding)
-        return adding.place
+        return adding.reply
 
     def _add_no_more(self, adding: "Adding") -> None:
         waiting = self._to_add.get(adding.producer.transactional_id, [])
@@ -97,12 +97,12 @@ class TransactionShard(CoordinatorShard[TransactionFact, Outcome]):
             adding.settle(Outcome(ErrorCode.CONCURRENT_TRANSACTIONS))
 
     def _add_waiting(self, transactional_id: str) -> None:
-        for producer, names, version, place in self._to_add.pop(transactional_id, ()):
+        for producer, names, version, reply in self._to_add.pop(transactional_id, ()):
             answer = self.ask(self.machine.decide_add(producer, names, version, self.now()))
             if isinstance(answer, tuple):
-                Adding(producer, names, version, place).settle(answer)
+                Adding(producer, names, version, reply).settle(answer)
             else:
-                answer.add_done_callback(partial(_pass_on, place))
+                answer.add_done_callback(partial(_pass_on, reply))
 
     def _apply(self, facts: Sequence[TransactionFact], writer: BatchWriter | None) -> None:
         super()._apply(facts, writer)
@@ -137,7 +137,7 @@ class TransactionShard(CoordinatorShard[TransactionFact, Outcome]):
             transaction.state is TransactionState.PREPARE_COMMIT,
             transaction.marker_version,
         )
-        self._tell(PendingMarkers(transactional_id, marker, sorted(transaction.partitions)), self.place())
+        self._tell(PendingMarkers(transactional_id, marker, sorted(transaction.partitions)), self.end_position())
 
     def _tell(self, ending: PendingMarkers, decided: tuple[Partition, int]) -> None:
         def safe(error: ErrorCode) -> None:
@@ -168,9 +168,9 @@ class TransactionShard(CoordinatorShard[TransactionFact, Outcome]):
         super().stop()
 
 
-def _pass_on(place: "asyncio.Future[Outcome]", answer: "asyncio.Future[Outcome]") -> None:
-    if not place.done():
-        place.set_result(answer.result())
+def _pass_on(reply: "asyncio.Future[Outcome]", answer: "asyncio.Future[Outcome]") -> None:
+    if not reply.done():
+        reply.set_result(answer.result())
 
 
 def answered(

@@ -2,7 +2,7 @@
 
 Owns: AddPartitionsToTxn between brokers: that partitions become part of a transaction, or whether they are. Never
 knows: what is to be appended. Invariants: every question is answered, by an error where no answer came; two questions
-about one transactional id do not go in the same request, which has a place for one.
+about one transactional id do not go in the same request, which has room for one.
 """
 
 from asyncio import Future
@@ -32,11 +32,11 @@ class Question(NamedTuple):
     producer: ProducerIdentity
     names: Collection[TopicPartition]
     adds: bool
-    place: "Future[Errors]"
+    reply: "Future[Errors]"
 
     def settle(self, errors: Errors) -> None:
-        if not self.place.done():
-            self.place.set_result(errors)
+        if not self.reply.done():
+            self.reply.set_result(errors)
 
     def written(self) -> AddPartitionsToTxnTransaction:
         topics: dict[str, list[int]] = {}
@@ -60,9 +60,9 @@ class RemoteCoordinators:
         self, broker_id: int, producer: ProducerIdentity, names: Collection[TopicPartition], adds: bool
     ) -> "Future[Errors]":
         """Of the broker that coordinates the producer's transactional id."""
-        place: Future[Errors] = self._broker.loop.create_future()
-        self._queue.add(broker_id, Question(producer, names, adds, place))
-        return place
+        reply: Future[Errors] = self._broker.loop.create_future()
+        self._queue.add(broker_id, Question(producer, names, adds, reply))
+        return reply
 
     def gone(self, broker_id: int) -> None:
         self._queue.gone(broker_id)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.wire.answer_errors import PORTION, errors_in, errors_in_portions
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
@@ -12,14 +13,13 @@ from ottla.wire.messages.heartbeat import HeartbeatResponse
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsResponse
 from ottla.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from ottla.wire.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
-from ottla.wire.refusals import PORTION, refusals, refusals_in_portions
 from ottla.wire.schema import Root
 
 
 def all_ways(message: Root, version: int) -> list[int]:
     """What is found at once, which must be what is found in steps."""
-    found = refusals(message, version)
-    portions = list(refusals_in_portions(message, version))
+    found = errors_in(message, version)
+    portions = list(errors_in_portions(message, version))
     assert sorted(code for portion in portions for code in portion) == sorted(found)
     assert max(map(len, portions)) <= PORTION
     return found

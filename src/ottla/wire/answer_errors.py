@@ -39,14 +39,14 @@ class _Places(NamedTuple):
     collect: _Collect
 
 
-def refusals(message: Root, version: int) -> list[int]:
+def errors_in(message: Root, version: int) -> list[int]:
     """Every error code of an answer that is not zero."""
     found: list[int] = []
     _known[type(message), version].collect((message,), found)
     return found
 
 
-def refusals_in_portions(message: Root, version: int) -> Iterator[list[int]]:
+def errors_in_portions(message: Root, version: int) -> Iterator[list[int]]:
     """The same, those of some elements of the answer's arrays at a time, so that a long one can be looked through
     between other work."""
     return _in_portions(message, _known[type(message), version])

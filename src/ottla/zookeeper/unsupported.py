@@ -1,6 +1,6 @@
 """What is answered to requests that only a quorum can serve.
 
-Owns: the refusal. Never knows: what was asked for.
+Owns: the answer UNSUPPORTED_VERSION. Never knows: what was asked for.
 """
 
 import sys
@@ -12,7 +12,7 @@ from ottla.wire.schema import Root
 MESSAGE = "This cluster is coordinated by ZooKeeper and has no quorum."
 
 
-def refused(request: Root) -> Root:
+def unsupported(request: Root) -> Root:
     """The answer to a request about a quorum, as from a broker of Kafka that knows of none."""
     kind = type(request)
     name = kind.__name__.removesuffix("Request") + "Response"
