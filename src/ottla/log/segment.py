@@ -356,13 +356,18 @@ class Segment:
         file = self._file or self.file
         read_at = file.read_at if cached is None else cached.reader(file)
         unpack = _SPAN.unpack_from
-        if following is not None and _SEARCH_BYTES < following - position <= end - position - _SPAN.size:
+        length_read = _SEARCH_BYTES
+        if following is not None and 0 < following - position < _SEARCH_BYTES - _SPAN.size:
+            # The next entry's batch reaches beyond the offset: no more has to be read than where it begins.
+            length_read = following - position + _SPAN.size
+        elif following is not None and _SEARCH_BYTES < following - position <= end - position - _SPAN.size:
             # Large batches have an entry each: most likely the next one's batch is it.
             base, length, delta = unpack(read_at(following, _SPAN.size))
             if self.base_offset <= base <= offset <= base + delta:
                 return _new(Located, (following, length + LOG_OVERHEAD, base))
         while position < end:
-            chunk = read_at(position, _SEARCH_BYTES)
+            chunk = read_at(position, length_read)
+            length_read = _SEARCH_BYTES
             last = min(len(chunk), end - position) - _SPAN.size
             at = 0
             while at <= last:
