@@ -24,13 +24,13 @@ _THERE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
 class Creator(Protocol):
-    """Who makes topics."""
+    """Whoever creates topics: a controller, or the way to one."""
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse: ...
 
 
 class AutoCreation:
-    """Of one broker."""
+    """Topics that clients of one broker asked for and that do not exist yet."""
 
     def __init__(self, controller: Creator) -> None:
         self._controller = controller

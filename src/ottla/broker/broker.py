@@ -1,7 +1,7 @@
 """A broker: the data plane of one node, composed.
 
 Owns: partitions, connections, waiting requests, fetch sessions, upkeep, and their life from start to stop. Never knows:
-how metadata is agreed on (it is handed a controller), signals, the command line. Invariants: everything here belongs to
+how metadata is committed (it is handed a controller), signals, the command line. Invariants: everything here belongs to
 one event loop; what blocks runs in `threads`.
 """
 

@@ -27,7 +27,7 @@ LEAVE_SECONDS = 30.0
 """How long a leaving broker waits until others lead what it led."""
 _LATER = (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.KAFKA_STORAGE_ERROR)
 SILENCE_SECONDS = 2.0
-"""A controller that says nothing for so long is not waited for: when a whole cluster stops, the last ones have none."""
+"""After this silence a controller is not waited for: when a whole cluster stops, the last brokers have none."""
 _ANEW = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 

@@ -19,7 +19,7 @@ _NOT_NOW = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED, Er
 
 
 class ProducerIds:
-    """One broker's supply."""
+    """The producer ids that the controller has allocated to one broker, given out one by one."""
 
     def __init__(self, controller: ControllerPort, node_id: int) -> None:
         self._controller = controller

@@ -41,10 +41,10 @@ class Intervals(NamedTuple):
 
 
 class TimerActions(Protocol):
-    """Who does what the chores find necessary."""
+    """The controller, as far as its timers call it."""
 
     def session_expired(self, broker_id: int) -> None:
-        """Of a broker."""
+        """A broker's session is over: it sent no heartbeat while one lasts."""
         ...
 
     def carry_out(self, decide: Callable[[DecisionContext], list[Fact]], why: str) -> int:
@@ -59,8 +59,8 @@ class TimerActions(Protocol):
 class ControllerTimers:
     """The timers of one leadership."""
 
-    def __init__(self, chief: TimerActions, heartbeats: Heartbeats, clock: Clock, intervals: Intervals) -> None:
-        self._chief = chief
+    def __init__(self, actions: TimerActions, heartbeats: Heartbeats, clock: Clock, intervals: Intervals) -> None:
+        self._actions = actions
         self._heartbeats = heartbeats
         self._clock = clock
         self._intervals = intervals
@@ -102,20 +102,20 @@ class ControllerTimers:
     def _check_sessions(self) -> float:
         now = self._clock.monotonic()
         for broker_id in self._heartbeats.expired(now):
-            self._chief.session_expired(broker_id)
+            self._actions.session_expired(broker_id)
         expiry = self._heartbeats.next_expiry()
         return self._intervals.session if expiry is None else max(expiry - now, AGAIN_SECONDS)
 
     def _balance(self) -> float:
-        done = self._chief.carry_out(elections.balance, "leaders go back to the first replicas")
+        done = self._actions.carry_out(elections.balance, "leaders go back to the first replicas")
         assert self._intervals.balance is not None
         return AGAIN_SECONDS if done >= elections.MOST_AT_ONCE else self._intervals.balance
 
     def _elect_uncleanly(self) -> float:
-        done = self._chief.carry_out(elections.elect_uncleanly, "leaders are elected that lack records")
+        done = self._actions.carry_out(elections.elect_uncleanly, "leaders are elected that lack records")
         return AGAIN_SECONDS if done >= elections.MOST_AT_ONCE else self._intervals.unclean
 
     def _idle(self) -> float:
-        self._chief.write_no_op()
+        self._actions.write_no_op()
         assert self._intervals.idle is not None
         return self._intervals.idle

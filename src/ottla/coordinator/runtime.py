@@ -64,13 +64,13 @@ A = TypeVar("A")
 
 
 class TopicCreator(Protocol):
-    """Who makes topics."""
+    """Whoever creates the internal topics: a controller, or the way to one."""
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse: ...
 
 
 class CoordinatorRuntime(ABC, Generic[S]):
-    """The machines of one kind."""
+    """All shards of one kind on this broker: those of groups, or those of transactions."""
 
     plan: TopicPlan
 
@@ -184,7 +184,7 @@ class CoordinatorRuntime(ABC, Generic[S]):
         """More replicas than brokers make no topic: unless told otherwise, a node that is alone does with one.
 
         But a cluster that is just starting knows only some of its brokers, and would keep for ever what it begins
-        with: where brokers are voters too, so many are to come.
+        with: where brokers are voters too, as many as there are voters will come.
         """
         values = self.context.values
         voters = 0

@@ -279,7 +279,7 @@ class CoordinatorShard(Generic[F, R]):
 
 
 class LedPartition(Protocol):
-    """What an answer may tell of."""
+    """A shard whose partition's facts an answer is made of."""
 
     partition: Partition
     commit_seconds: float

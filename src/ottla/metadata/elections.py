@@ -88,7 +88,7 @@ def _result(number: int, refusal: Refusal | None) -> PartitionResult:
 
 
 def balance(context: DecisionContext) -> list[Fact]:
-    """Leadership goes back to the first replicas where they can lead, so many at once."""
+    """Leadership goes back to the first replicas where they can lead, `MOST_AT_ONCE` at a time."""
     elector = Elector(context)
     for found in find(context.image, lambda partition: partition.leader != partition.replicas[0]):
         if len(elector.facts) >= MOST_AT_ONCE:

@@ -1,6 +1,6 @@
 """Eligible leader replicas (KIP-966) when what they rest on changes: min.insync.replicas, and the feature's level.
 
-Owns: who stays eligible then, and what has to be agreed on before elections can go by eligible replicas. Never knows:
+Owns: who stays eligible then, and what has to be committed before elections can go by eligible replicas. Never knows:
 how a partition changes otherwise (`metadata.partition_change`). Invariants: below the least number of in-sync replicas,
 and without a leader, nothing is acknowledged, so whoever was eligible stays so; whoever may lack what a leader could
 acknowledge from here on is eligible no longer; no change of a setting or of the level takes from a partition without a

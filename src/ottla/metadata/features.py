@@ -1,8 +1,8 @@
-"""Features: what the release can do and which levels of it the cluster has agreed on.
+"""Features: what the release can do and which levels of it are finalized in the cluster.
 
 Owns: the table of supported levels, the levels a new cluster starts with, and UpdateFeatures. Never knows: what a level
-switches on elsewhere, but for what has to be agreed on together with it. Invariant: a level outside the supported range
-is never agreed on.
+switches on elsewhere, but for what has to be committed together with it. Invariant: a level outside the supported range
+is never finalized.
 """
 
 from collections.abc import Mapping

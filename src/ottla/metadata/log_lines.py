@@ -11,7 +11,7 @@ from ottla.metadata.delta import ClusterDelta
 from ottla.metadata.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, ResourceType, TopicImage
 
 NAMED = 5
-"""How many are named where many are told of together."""
+"""How many are named in a line about many."""
 NO_REASONS: Mapping[int, str] = {}
 _KINDS = {
     ResourceType.TOPIC: "topic",

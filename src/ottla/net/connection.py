@@ -80,7 +80,7 @@ class Deferred:
         self.alone = alone
         self.parts: list[Part] | None = None
         self.patience = 0.0
-        """How many seconds the client asked to wait: so much longer may the answer take without being slow."""
+        """How many seconds the client asked to wait: by as much the answer may take longer without being slow."""
         self.watch: Watch | None = None
         """Who measures the request."""
         self.abandoned: Callable[[], object] | None = None

@@ -44,13 +44,13 @@ which is what the clock of some loops counts in."""
 _STEPS_BETWEEN_LOOKS = 16
 """Elements after which the clock is looked at: each takes a few microseconds."""
 LONG_REQUEST = 16 * 1024
-"""Requests of more bytes are read in steps: so many take about a millisecond."""
+"""Requests of more bytes are read in steps: this many take about a millisecond."""
 VERY_LONG_REQUEST = 256 * 1024
 """Requests of more bytes are read and worked on one after the other."""
 MOST_STEPS = MOST_ELEMENTS
 """Elements of all arrays of a request together, each of which becomes an object."""
 QUIET_SECONDS = 0.1
-"""Without a request for so long, there is time to prepare for those to come."""
+"""After this long without a request, there is time to prepare for those to come."""
 
 
 class Context(NamedTuple):
@@ -88,7 +88,7 @@ class RequestLimits(NamedTuple):
     most_frame_bytes: int
     most_requests: int
     slow_seconds: float
-    """A request that takes longer is told of in the log."""
+    """A request that takes longer is logged."""
 
 
 class _Work:

@@ -26,7 +26,7 @@ partitions, which would otherwise pay for a second trip through the event loop (
 WINDOW = 1024 * 1024
 """How much of a file is looked at, and sent, at a time."""
 COPYING = 16
-"""Bytes in memory count so many times in a turn, for the kernel copies them: 1 MiB takes it about a millisecond."""
+"""How many times bytes in memory count in a turn, for the kernel copies them: 1 MiB takes it about a millisecond."""
 
 _MORE = getattr(socket, "MSG_MORE", 0)
 _SENDFILE = getattr(os, "sendfile", None)
@@ -42,7 +42,7 @@ class SendProgress(Enum):
 
 
 class RangeGone(OSError):
-    """The file ended before the range did: it was cut or removed after the reply was made."""
+    """The file ended before the range did: it was truncated or removed after the reply was made."""
 
 
 class PageCache(CachedReads):

@@ -13,7 +13,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 
 AT_ONCE = 32
-"""Clients whose going is told of in one turn of the loop: letting go of one takes some 50 microseconds."""
+"""Clients whose hanging up is handled in one turn of the loop: letting go of one takes some 50 microseconds."""
 
 
 # What waits for a client leaves with it: design/0004.

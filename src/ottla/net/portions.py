@@ -93,7 +93,7 @@ async def in_turns(host: Any, elements: Sequence[E]) -> AsyncIterator[Sequence[E
 
 
 def at_most(most: int, field: str, refuse: Callable[[Any, Context], Any]) -> Callable[[Handler], Handler]:
-    """Of a handler for which a list is one thing, and nobody needs one of more than so many elements; without `field`,
+    """Of a handler for which a list is one thing, and nobody needs one of more than `most` elements; without `field`,
     for which that holds for all lists of the request together."""
 
     def of(handle: Handler) -> Handler:

@@ -4,7 +4,7 @@ that took too long.
 Owns: counts and histograms by API, errors by API and code; which request counts as slow. Never knows: what an API does,
 where the numbers go.
 Invariants: a request costs a look at the clock, a search among the bounds and two additions, and no object stays
-behind; a slow request is told of once, and a flood of them does not become a flood of lines.
+behind; a slow request is logged once, and a flood of them does not become a flood of lines.
 
 The time of a request begins when its bytes were read from the socket and ends when its answer is handed to it. The
 queue is what lies between the reading and the begin of the work: other requests that came in the same reading, or
@@ -44,7 +44,7 @@ BOUNDS = (
 )
 """The upper bounds of the histograms, in seconds; what is above the last is counted by itself."""
 LINES = 10
-"""Slow requests that are told of one by one within `LINES_SECONDS`; the others are counted."""
+"""Slow requests that are logged one by one within `LINES_SECONDS`; the others are counted."""
 LINES_SECONDS = 1.0
 
 Watch = tuple["RequestMeter", "Times", float, float, float]
@@ -67,7 +67,7 @@ class Times:
         self.queued_seconds = 0.0
 
     def add(self, seconds: float) -> None:
-        """One more that took so long."""
+        """Count one more request, which took this long."""
         self.total[bisect_left(BOUNDS, seconds)] += 1
         self.seconds += seconds
 

@@ -10,7 +10,7 @@ from asyncio import AbstractEventLoop
 TURN_SECONDS = 0.004
 """How long requests that came together may be worked on before others get their turn."""
 NOTABLE_SECONDS = 0.0002
-"""What takes less is not worth counting: each that is heard takes so much."""
+"""What takes less is not worth counting: every connection that is heard takes about this long."""
 
 
 class Turns:
@@ -23,7 +23,7 @@ class Turns:
         """Seconds; at 0 each that is heard still does one thing, and the rest in a later turn."""
 
     def used(self, seconds: float) -> None:
-        """Somebody was worked for so long."""
+        """A connection was worked on for this long."""
         if seconds < NOTABLE_SECONDS:
             return
         self.left = max(0.0, self.left - seconds)

@@ -19,7 +19,7 @@ Errors = dict[Partition, ErrorCode]
 def await_commits(
     loop: AbstractEventLoop, wanted: Sequence[tuple[Partition, int]], done: Callable[[Errors], None], seconds: float
 ) -> Countdown[Partition]:
-    """`done` hears which of these partitions failed, when all have come so far or the time is over."""
+    """`done` hears which of these partitions failed, when all have committed these offsets or the time is over."""
     highest: dict[Partition, int] = {}
     for partition, offset in wanted:
         highest[partition] = max(offset, highest.get(partition, offset))
@@ -32,7 +32,7 @@ def await_commits(
 
 
 def missing(wanted: Sequence[tuple[Partition, int]]) -> list[tuple[Partition, int]]:
-    """Those whose watermark has not come so far."""
+    """Those whose high watermark is below the offset."""
     return [
         (partition, offset)
         for partition, offset in wanted
@@ -41,7 +41,7 @@ def missing(wanted: Sequence[tuple[Partition, int]]) -> list[tuple[Partition, in
 
 
 class Commits:
-    """Waits of one broker."""
+    """Answers of one broker that wait until something is committed, flushed before that where a log asks for it."""
 
     def __init__(self, loop: AbstractEventLoop, flusher: Flusher) -> None:
         self.loop = loop

@@ -44,7 +44,7 @@ class Platform(NamedTuple):
 
 # Parts are handed this and each other, never the broker: design/0028.
 class BrokerContext:
-    """Of one broker."""
+    """What the parts of one broker share: its identity, settings, image, clock and loop."""
 
     def __init__(
         self,

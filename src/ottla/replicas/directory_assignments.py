@@ -45,7 +45,7 @@ _SETTLED = {
 
 
 class DirectoryController(Protocol):
-    """Who is told."""
+    """The controller, as far as it is told which directories hold replicas."""
 
     async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse: ...
 

@@ -16,7 +16,7 @@ INITIAL_EPOCH = 0
 EVICTION_SECONDS = 120.0
 _LARGEST = 2**31 - 1
 MOST_PARTITIONS = 100_000
-"""Who reads more than so many partitions gets no session, and names them all with every fetch."""
+"""Who reads more partitions than this gets no session, and names them all with every fetch."""
 MOST_TRACKED = 1_000_000
 """Partitions of all sessions together; each takes some hundred bytes."""
 AT_ONCE = 500

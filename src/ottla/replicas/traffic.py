@@ -16,7 +16,7 @@ COUNTED = (
 
 
 class TopicTraffic:
-    """Of one topic."""
+    """What went into and out of one topic's partitions on this broker."""
 
     __slots__ = COUNTED
 

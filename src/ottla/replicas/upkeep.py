@@ -30,7 +30,7 @@ REMOVAL_SECONDS = 5.0
 
 
 class Upkeep:
-    """All of that, for one broker."""
+    """The tasks of one broker's upkeep."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Upkeep:
         )
 
     def repeat(self, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
-        """Do it again and again, with so many seconds between, until this stops."""
+        """Do it again and again, this many seconds apart, until the broker stops."""
         self._tasks.append(asyncio.create_task(self._repeat(lambda: seconds, chore)))
 
     async def _repeat(self, seconds: Callable[[], float], chore: Callable[[], Awaitable[None]]) -> None:

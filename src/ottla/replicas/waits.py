@@ -140,7 +140,7 @@ class Countdown(Generic[K]):
         self._abandon: Callable[[K], None] | None = None
 
     def within(self, loop: AbstractEventLoop, seconds: float, abandon: Callable[[K], None]) -> None:
-        """What is missing after so many seconds has failed; `abandon` hears of it, that it is waited for no more."""
+        """What is missing after this many seconds has failed; `abandon` is called with each such key."""
         self._abandon = abandon
         self._timer = loop.call_later(seconds, self._expired)
 

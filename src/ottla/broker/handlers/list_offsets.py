@@ -39,7 +39,7 @@ logger = logging.getLogger("ottla.broker")
 AT_ONCE = 200
 """Partitions looked into before other requests get their turn."""
 SMALL_SETS = 1024
-"""So many hold the partitions of a request."""
+"""How many sets the partitions of a request are spread over: a large set is slow to grow."""
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -97,10 +97,10 @@ class _Names:
 
     def add(self, name: tuple[str, int]) -> bool:
         """Whether it is new."""
-        place = hash(name) % SMALL_SETS
-        found = self.sets.get(place)
+        slot = hash(name) % SMALL_SETS
+        found = self.sets.get(slot)
         if found is None:
-            self.sets[place] = {name}
+            self.sets[slot] = {name}
             return True
         before = len(found)
         found.add(name)

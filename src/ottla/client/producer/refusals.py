@@ -22,7 +22,7 @@ BEFORE_WRITING = frozenset(
 NOBODY_ELSE = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 
 
-def rejection(batch: ProducerBatch, code: ErrorCode, part: PartitionProduceResponse) -> ClientError:
+def refusal(batch: ProducerBatch, code: ErrorCode, part: PartitionProduceResponse) -> ClientError:
     """The broker's reason; what it says about a single record is the better one."""
     partition = batch.queue.partition
     if code in TOO_LARGE:

@@ -31,7 +31,7 @@ from ottla.client.producer.delivery import NO_SEQUENCE, ProducerBatch
 from ottla.client.producer.encoding import BatchForm, rows_of, write_batch
 from ottla.client.producer.identity import Identity
 from ottla.client.producer.nodes import Nodes, ProducerNode
-from ottla.client.producer.refusals import BEFORE_WRITING, GAPS, NOBODY_ELSE, TOO_LARGE, rejection
+from ottla.client.producer.refusals import BEFORE_WRITING, GAPS, NOBODY_ELSE, TOO_LARGE, refusal
 from ottla.client.producer.sequences import Sequences
 from ottla.client.producer.topics import Topics
 from ottla.client.retry import Pauses, pause_before
@@ -406,7 +406,7 @@ class Sender:
                 self._refused(batch, known_code(found.error_code), found)
 
     def _refused(self, batch: ProducerBatch, code: ErrorCode, part: PartitionProduceResponse) -> None:
-        failure = rejection(batch, code, part)
+        failure = refusal(batch, code, part)
         if code in TOO_LARGE and batch.count > 1 and not batch.done:
             self.counts.splits += 1
             self._accumulator.split(batch, rows_of(batch))

@@ -51,6 +51,6 @@ class ImageCluster:
 
 
 def is_offered(context: BrokerContext) -> bool:
-    """Whether the cluster has agreed on the consumer protocol and the settings offer it."""
-    agreed = context.image.features.get("group.version", 0) >= CONSUMER_PROTOCOL_FROM
-    return agreed and "consumer" in context.values.listing("group.coordinator.rebalance.protocols")
+    """Whether the consumer protocol is finalized (`group.version`) and the settings offer it."""
+    finalized = context.image.features.get("group.version", 0) >= CONSUMER_PROTOCOL_FROM
+    return finalized and "consumer" in context.values.listing("group.coordinator.rebalance.protocols")

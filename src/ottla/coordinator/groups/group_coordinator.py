@@ -18,7 +18,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class GroupCoordinator(CoordinatorRuntime["GroupShard"]):
-    """Of one broker."""
+    """The groups that this broker coordinates."""
 
     plan = TopicPlan(
         OFFSETS_TOPIC,

@@ -26,7 +26,7 @@ FIRST_RETRY_SECONDS = 0.03
 RETRY_SECONDS = 1.0
 """The longest pause."""
 LOUD_TRY = 6
-"""An election does not take so many tries."""
+"""The try at which a failure is logged: no election takes this many."""
 _SETTLED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 """The partition knows a later end, or a later coordinator: there is nothing left to tell it."""
 
@@ -40,7 +40,7 @@ class Loop(Protocol):
 
 
 class MarkerContext(Protocol):
-    """Where this works: a broker."""
+    """What the queue needs of its broker."""
 
     @property
     def node_id(self) -> int: ...
@@ -53,7 +53,7 @@ class MarkerContext(Protocol):
 
 
 class Markers(Protocol):
-    """How partitions are told."""
+    """How markers get to the partitions, on this broker or another."""
 
     def leader_of(self, name: TopicPartition, /) -> int | None:
         """The broker that leads it; negative: nobody for now; None: it does not exist any more."""
@@ -96,7 +96,7 @@ class PendingMarkers:
 
 
 class MarkerQueue:
-    """Of one shard."""
+    """Markers that one shard of the transaction coordinator still has to have written."""
 
     def __init__(self, context: MarkerContext, markers: Markers, complete: Callable[[str], bool]) -> None:
         self._context = context

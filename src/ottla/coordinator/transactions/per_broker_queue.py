@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LinkContext(Protocol):
-    """Where this works: a broker."""
+    """What the queues need of their broker."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...

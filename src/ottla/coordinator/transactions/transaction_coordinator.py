@@ -29,7 +29,7 @@ class CoordinatorController(TopicCreator, Protocol):
 
 
 class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
-    """Of one broker."""
+    """The transactional ids that this broker coordinates."""
 
     plan = TopicPlan(
         STATE_TOPIC,

@@ -50,7 +50,7 @@ class Question(NamedTuple):
 
 
 class RemoteCoordinators:
-    """Asked over one link each."""
+    """Coordinators on other brokers, each asked over a link of its own."""
 
     def __init__(self, broker: LinkContext) -> None:
         self._broker = broker

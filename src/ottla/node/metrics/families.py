@@ -181,7 +181,7 @@ GLOBAL_PARTITIONS = _gauge(f"{_CONTROLLER}globalpartitioncount", f"Partitions of
 ACTIVE_BROKERS = _gauge(f"{_CONTROLLER}activebrokercount", f"Brokers that serve.{_ACTIVE}")
 FENCED_BROKERS = _gauge(f"{_CONTROLLER}fencedbrokercount", f"Brokers that are registered and fenced.{_ACTIVE}")
 COMMITTED_OFFSET = _gauge(
-    f"{_CONTROLLER}lastcommittedrecordoffset", "The last metadata that is agreed on, as known here."
+    f"{_CONTROLLER}lastcommittedrecordoffset", "The offset of the last committed metadata, as known here."
 )
 BROKERS = _gauge("kafka_brokers", "Brokers that serve, as the active controller counts them; told by it alone.")
 ELECTIONS = _counter("ottla_controller_elections_total", "Partitions that got another leader from this controller.")
