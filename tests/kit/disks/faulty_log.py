@@ -562,7 +562,9 @@ class FaultyLog:
         self.now = there
         self.maybe.clear()
         self.start = log.start_offset
-        self.sequences |= {producer: written.producer[2] + 1 for producer, (_, written) in last.items()}
+        # A snapshot may know a producer whose batches lie below the log's start: it goes on from there, as clients do.
+        known = {state.producer_id: state.last_sequence + 1 for state in log.producers.states() if state.batches}
+        self.sequences |= known | {producer: written.producer[2] + 1 for producer, (_, written) in last.items()}
         for offset, written in there.items():
             self.ever.setdefault(offset, set()).add(written)
         assert self.append(b"afterwards", key=b"afterwards") is not None
