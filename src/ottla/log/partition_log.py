@@ -22,7 +22,15 @@ from ottla.log.stored_log import ROLL_TIME_UNKNOWN, LoadedLog, StoredLog
 from ottla.log.timestamps import TimeSearch
 from ottla.records.check import LABORIOUS, Checked, Rejection, check
 from ottla.records.control import EndTransaction, build_control
-from ottla.records.header import BatchHeader, CorruptBatch, assign, checksum, iterate_headers, read_header
+from ottla.records.header import (
+    LOG_OVERHEAD,
+    BatchHeader,
+    CorruptBatch,
+    assign,
+    checksum,
+    iterate_headers,
+    read_header,
+)
 
 __all__ = ["UNCHECKED", "AppendOutcome", "LoadedLog", "PartitionLog", "StorageFailure"]
 
@@ -78,7 +86,7 @@ class PartitionLog(StoredLog):
             return AppendOutcome(checked.error, -1, -1, self.start_offset, checked.message, checked.record_errors)
         batch, header, log_append_time = checked
         base_offset = self.end_offset
-        producer_id = header[9]
+        producer_id = header.producer_id
         if producer_id >= 0:
             verdict = self.producers.examine(header, base_offset, sequenced=origin_client)
             if verdict is not None:
@@ -158,9 +166,9 @@ class PartitionLog(StoredLog):
         self, batch: memoryview | bytearray, header: BatchHeader, base_offset: int, now_ms: int
     ) -> AppendOutcome | None:
         """Write one batch that has its offset, rolling first when it is time; answers only when that fails."""
-        size = header[1] + 12
-        last_offset = base_offset + header[6]
-        timestamp = header[8]
+        size = header.length + LOG_OVERHEAD
+        last_offset = base_offset + header.last_offset_delta
+        timestamp = header.max_timestamp
         segment = self._active
         try:
             if (

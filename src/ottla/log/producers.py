@@ -86,14 +86,14 @@ class ProducerTable:
         `offset` is where it would go, for messages; `sequenced` is false for batches of coordinators, which carry
         no sequence numbers.
         """
-        producer_id = header[9]
-        epoch = header[10]
+        producer_id = header.producer_id
+        epoch = header.producer_epoch
         state = self._states.get(producer_id)
         if state is None:
             return None
         known = state.epoch
         if sequenced:
-            first = header[11]
+            first = header.base_sequence
             batches = state.batches
             if epoch == known:
                 last = batches[-1][1] if batches else -1
@@ -115,7 +115,7 @@ class ProducerTable:
                 )
         if epoch < known:
             return self._stale(producer_id, epoch, known, offset)
-        if state.transaction_first_offset >= 0 and not header[5] & TRANSACTIONAL:
+        if state.transaction_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
             return ProducerRefusal(
                 ErrorCode.INVALID_TXN_STATE,
                 f"Expected transactional write from producer {producer_id} at offset {offset} in {self._name}",
