@@ -15,7 +15,7 @@ from kit.wire.record_twins import TWINS, each_twin, needs_compiled
 from ottla.records import _pure
 from ottla.records.batch import read_records
 from ottla.records.builder import build_batch
-from ottla.records.check import Checked, Rejection, Rules, check
+from ottla.records.check import BatchRefusal, Checked, Rules, check
 from ottla.records.compression import Compression, decompress
 from ottla.records.header import HEADER, BatchHeader, CorruptBatch, checksum, iterate_headers, read_header
 from ottla.records.record import Record
@@ -168,7 +168,7 @@ def test_a_check_answers_whatever_the_bytes(
     if repair:  # so that damage gets past the checksum
         HEADER.pack_into(data, 0, *read_header(data)._replace(crc=checksum(data, 0, len(data))))
     answer = check(memoryview(data + tail), rule, now, "t-0")
-    if isinstance(answer, Rejection):
+    if isinstance(answer, BatchRefusal):
         assert answer.error
         return
     assert isinstance(answer, Checked)
@@ -182,7 +182,7 @@ def test_a_check_answers_whatever_the_bytes(
 
 @given(data=st.binary(max_size=150), rule=rules)
 def test_a_check_answers_to_garbage(data: bytes, rule: Rules) -> None:
-    assert isinstance(check(memoryview(data), rule, 0, "t-0"), Rejection)
+    assert isinstance(check(memoryview(data), rule, 0, "t-0"), BatchRefusal)
 
 
 @given(data=st.binary(max_size=300), kind=st.integers(min_value=0, max_value=7))

@@ -18,7 +18,7 @@ from ottla.coordinator.transactions.markers import write_marker
 from ottla.coordinator.transactions.verification import Errors
 from ottla.log import partition_log
 from ottla.log.producers import EndMarker
-from ottla.records.check import LABORIOUS, Checked, Rejection, Rules, check
+from ottla.records.check import LABORIOUS, BatchRefusal, Checked, Rules, check
 from ottla.sim.client import SimMember, SimProducer, SimSession
 from ottla.transactions.state import TransactionState
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -326,6 +326,6 @@ def test_a_batch_that_is_checked_while_its_transaction_ends_is_not_appended_behi
 
 def impatient(
     data: memoryview, rules: Rules, now_ms: int, name: object, *, from_client: bool = True, patient: bool = True
-) -> Checked | Rejection:
+) -> Checked | BatchRefusal:
     """Everything takes long to check."""
     return check(data, rules, now_ms, name, from_client=from_client) if patient else LABORIOUS

@@ -15,7 +15,7 @@ from ottla.groups.decision import Aftermath, Caller, GroupDecision, GroupLimits,
 from ottla.groups.facts import Fact, GroupFact
 from ottla.groups.modern import ConsumerGroup, ConsumerMember
 from ottla.groups.modern_facts import MemberProgress, SubscriptionFact
-from ottla.groups.modern_step import GroupStep, RefusedStep
+from ottla.groups.modern_step import GroupStep, StepRefusal
 from ottla.groups.rebalance import Rebalance, join_refused
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -44,7 +44,7 @@ def decide_heartbeat(
         step = GroupStep(before.group, holder.cluster, holder.limits, now)
         reply = modern_heartbeat.heartbeat(step, request, caller, member_id)
         return _decision(step, reply, before)
-    except RefusedStep as refusal:
+    except StepRefusal as refusal:
         return GroupDecision(modern_heartbeat.refused(refusal.error, refusal.message))
 
 
@@ -65,7 +65,7 @@ def _begun(holder: GroupTable, request: ConsumerGroupHeartbeatRequest, now: Now)
         return _Beginning(group)
     if request.member_epoch != modern_heartbeat.JOINING:
         found = "Consumer group {} not found." if group is None else "Group {} is not a consumer group."
-        raise RefusedStep(ErrorCode.GROUP_ID_NOT_FOUND, found.format(group_id))
+        raise StepRefusal(ErrorCode.GROUP_ID_NOT_FOUND, found.format(group_id))
     if group is None:
         return _Beginning(ConsumerGroup(group_id))
     end = GroupFact(group_id, None)
@@ -81,7 +81,7 @@ def existing(groups: Mapping[str, ClassicGroup | ConsumerGroup], group_id: str) 
     if isinstance(group, ConsumerGroup):
         return group
     message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
-    raise RefusedStep(ErrorCode.GROUP_ID_NOT_FOUND, message)
+    raise StepRefusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
 def _leave(holder: GroupTable, request: ConsumerGroupHeartbeatRequest, now: Now) -> GroupDecision:
@@ -122,7 +122,7 @@ def decide_join(
         return _join_after_downgrade(step, last, request, caller, identity)
     try:
         return _decision(step, modern_migration.join(step, request, caller, identity))
-    except RefusedStep as refusal:
+    except StepRefusal as refusal:
         return GroupDecision(join_refused(request.member_id, refusal.error, caller.version))
 
 
@@ -156,7 +156,7 @@ def decide_sync(holder: GroupTable, group: ConsumerGroup, request: SyncGroupRequ
     step = GroupStep(group, holder.cluster, holder.limits, now)
     try:
         return _decision(step, modern_migration.sync(step, request))
-    except RefusedStep as refusal:
+    except StepRefusal as refusal:
         return GroupDecision(SyncGroupResponse(error_code=refusal.error))
 
 
@@ -166,7 +166,7 @@ def decide_classic_heartbeat(
     step = GroupStep(group, holder.cluster, holder.limits, now)
     try:
         return _decision(step, HeartbeatResponse(error_code=modern_migration.heartbeat(step, request)))
-    except RefusedStep as refusal:
+    except StepRefusal as refusal:
         return GroupDecision(HeartbeatResponse(error_code=refusal.error))
 
 

@@ -10,7 +10,7 @@ from ottla.base.errors import ErrorCode
 from ottla.groups.decision import Caller, GroupLimits, Wait
 from ottla.groups.modern import LEFT_FOR_NOW, ConsumerGroup, ConsumerMember, same_partitions
 from ottla.groups.modern_facts import Owned, Subscription
-from ottla.groups.modern_step import GroupStep, RefusedStep, Reported
+from ottla.groups.modern_step import GroupStep, Reported, StepRefusal
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -52,7 +52,7 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, limits: GroupLim
             f"ServerAssignor {request.server_assignor} is not supported. "
             f"Supported assignors: {', '.join(limits.assignors)}."
         )
-        raise RefusedStep(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
+        raise StepRefusal(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
 
 
 def _is_blank(text: str) -> bool:
@@ -108,14 +108,14 @@ def check_room(step: GroupStep, member_id: str) -> None:
     group, most = step.group, step.limits.consumer_max_size
     if len(group.members) >= most and member_id not in group.members:
         message = f"The consumer group has reached its maximum capacity of {most} members."
-        raise RefusedStep(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+        raise StepRefusal(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
 
 def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
     member = group.members.get(member_id)
     if member is None:
         message = f"Member {member_id} is not a member of group {group.group_id}."
-        raise RefusedStep(ErrorCode.UNKNOWN_MEMBER_ID, message)
+        raise StepRefusal(ErrorCode.UNKNOWN_MEMBER_ID, message)
     return member
 
 
@@ -123,10 +123,10 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Con
     """The bearer of an instance id, who must have this member id."""
     present = group.static.get(instance_id)
     if present is None:
-        raise RefusedStep(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        raise StepRefusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if present != member_id:
         message = f"Static member {member_id} with instance id {instance_id} was fenced by member {present}."
-        raise RefusedStep(ErrorCode.FENCED_INSTANCE_ID, message)
+        raise StepRefusal(ErrorCode.FENCED_INSTANCE_ID, message)
     return group.members[present]
 
 
@@ -149,7 +149,7 @@ def _member(step: GroupStep, request: ConsumerGroupHeartbeatRequest, member_id: 
                 f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
                 f"instance id is owned by {present} member."
             )
-            raise RefusedStep(ErrorCode.UNRELEASED_INSTANCE_ID, message)
+            raise StepRefusal(ErrorCode.UNRELEASED_INSTANCE_ID, message)
         return step.replace(old, member_id)
     _check_epoch(member, request)
     return member
@@ -170,7 +170,7 @@ def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest)
         f"The consumer group member has a {word} member epoch ({epoch}) than the one known by the group coordinator "
         f"({known}). The member must abandon all its partitions and rejoin."
     )
-    raise RefusedStep(ErrorCode.FENCED_MEMBER_EPOCH, message)
+    raise StepRefusal(ErrorCode.FENCED_MEMBER_EPOCH, message)
 
 
 def _is_part_of(request: ConsumerGroupHeartbeatRequest, assigned: Owned) -> bool:
@@ -209,5 +209,5 @@ def _assignment(owned: Owned) -> Assignment:
     return Assignment([ResponseTopicPartitions(topic_id, sorted(partitions)) for topic_id, partitions in owned.items()])
 
 
-def _invalid(message: str) -> RefusedStep:
-    return RefusedStep(ErrorCode.INVALID_REQUEST, message)
+def _invalid(message: str) -> StepRefusal:
+    return StepRefusal(ErrorCode.INVALID_REQUEST, message)

@@ -28,7 +28,7 @@ from ottla.groups.modern_facts import (
     TargetFact,
 )
 from ottla.groups.modern_heartbeat import check_room, known_member, static_member
-from ottla.groups.modern_step import GroupStep, RefusedStep
+from ottla.groups.modern_step import GroupStep, StepRefusal
 from ottla.groups.rebalance import MEMBER_ID_REQUIRED_FROM, join_refused
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -54,7 +54,7 @@ def upgraded(old: ClassicGroup, cluster: GroupCluster, limits: GroupLimits, now:
     problem = _upgrade_problem(old, limits)
     if problem is not None:
         message = f"Cannot upgrade classic group {old.group_id} to consumer group because {problem}."
-        raise RefusedStep(ErrorCode.GROUP_ID_NOT_FOUND, message)
+        raise StepRefusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
     group = ConsumerGroup(old.group_id)
     taken: set[tuple[bytes, int]] = set()
     try:
@@ -64,7 +64,7 @@ def upgraded(old: ClassicGroup, cluster: GroupCluster, limits: GroupLimits, now:
             f"Cannot upgrade classic group {old.group_id} to consumer group because the embedded consumer protocol "
             "is malformed."
         )
-        raise RefusedStep(ErrorCode.GROUP_ID_NOT_FOUND, message) from None
+        raise StepRefusal(ErrorCode.GROUP_ID_NOT_FOUND, message) from None
     facts: list[ModernFact] = [
         *(SubscriptionFact(group.group_id, member.member_id, member.subscription) for member in members),
         EpochFact(group.group_id, old.generation),
@@ -217,12 +217,12 @@ def join(step: GroupStep, request: JoinGroupRequest, caller: Caller, identity: s
             f"Cannot join the consumer group {group.group_id} with the classic protocol because the group migration "
             "is disabled."
         )
-        raise RefusedStep(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
+        raise StepRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
     member_id = request.member_id or identity
     check_room(step, member_id)
     if not _supports(group, request):
         message = f"Member {member_id}'s protocols are not supported."
-        raise RefusedStep(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
+        raise StepRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
     instance_id = request.group_instance_id
     if not request.member_id and instance_id is None and caller.version >= MEMBER_ID_REQUIRED_FROM:
         return join_refused(member_id, ErrorCode.MEMBER_ID_REQUIRED, caller.version)
@@ -230,10 +230,10 @@ def join(step: GroupStep, request: JoinGroupRequest, caller: Caller, identity: s
     try:
         said = read_subscription(protocols[0][1])
     except BadFormat:
-        raise RefusedStep(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The embedded protocol is malformed.") from None
+        raise StepRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The embedded protocol is malformed.") from None
     if said.owned and instance_id is None and member_id not in group.members:
         # Nobody new works on anything: it was removed and does not know it. Kafka lets it in, still at work.
-        raise RefusedStep(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
+        raise StepRefusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
     member = _joining(step, request, member_id)
     before = member.subscription
     subscription = Subscription(
@@ -292,7 +292,7 @@ def sync(step: GroupStep, request: SyncGroupRequest) -> SyncGroupResponse:
     _check_generation(member, request.generation_id)
     name = side.protocols[0][0]
     if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, name):
-        raise RefusedStep(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The protocol is not the one of the join response.")
+        raise StepRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The protocol is not the one of the join response.")
     if step.group.target_epoch > member.current.epoch and member.current.progress is not MemberProgress.UNREVOKED:
         step.wait(member.member_id, Wait.JOIN, member.subscription.rebalance_timeout_ms, if_absent=True)
         return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
@@ -336,7 +336,7 @@ def leaving(group: ConsumerGroup, request: LeaveGroupRequest) -> tuple[list[str]
                 present = group.static.get(asked.group_instance_id, "")
                 member = static_member(group, asked.group_instance_id, asked.member_id or present)
             gone.append(member.member_id)
-        except RefusedStep as refusal:
+        except StepRefusal as refusal:
             error = refusal.error
         answers.append(MemberResponse(asked.member_id, asked.group_instance_id, error))
     return list(dict.fromkeys(gone)), answers
@@ -347,10 +347,10 @@ def _classic_member(
 ) -> tuple[ConsumerMember, ClassicSide]:
     member = known_member(group, member_id) if instance_id is None else static_member(group, instance_id, member_id)
     if member.subscription.classic is None:
-        raise RefusedStep(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
+        raise StepRefusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
     return member, member.subscription.classic
 
 
 def _check_generation(member: ConsumerMember, generation: int) -> None:
     if generation != member.current.epoch:
-        raise RefusedStep(ErrorCode.ILLEGAL_GENERATION, "The generation is not the member's epoch.")
+        raise StepRefusal(ErrorCode.ILLEGAL_GENERATION, "The generation is not the member's epoch.")

@@ -31,7 +31,7 @@ from ottla.groups.reconciliation import Goal, reconciled
 Reported = Mapping[bytes, Collection[int]]
 
 
-class RefusedStep(Exception):
+class StepRefusal(Exception):
     """Why a request is not granted; turned into its answer where the request is taken apart."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
@@ -110,7 +110,7 @@ class GroupStep:
         try:
             return self.cluster.matching(pattern) if pattern else frozenset()
         except BadPattern as problem:
-            raise RefusedStep(
+            raise StepRefusal(
                 ErrorCode.INVALID_REGULAR_EXPRESSION,
                 f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {problem}.",
             ) from None
@@ -194,7 +194,7 @@ class GroupStep:
         if member.reconciled_to(group.target_epoch) and not subscription_changed:
             return member
         if member.current.progress is MemberProgress.UNKNOWN and (reported is None or any(reported.values())):
-            raise RefusedStep(
+            raise StepRefusal(
                 ErrorCode.FENCED_MEMBER_EPOCH,
                 "The consumer group member is in a unknown state. "
                 "The member must abandon all its partitions and rejoin.",

@@ -20,7 +20,7 @@ from ottla.log.replay import replay
 from ottla.log.segment import FileRange, Segment
 from ottla.log.stored_log import ROLL_TIME_UNKNOWN, LoadedLog, StoredLog
 from ottla.log.timestamps import TimeSearch
-from ottla.records.check import LABORIOUS, Checked, Rejection, check
+from ottla.records.check import LABORIOUS, BatchRefusal, Checked, check
 from ottla.records.control import EndTransaction, build_control
 from ottla.records.header import (
     LOG_OVERHEAD,
@@ -70,7 +70,7 @@ class PartitionLog(StoredLog):
         now_ms: int,
         *,
         origin_client: bool = True,
-        checked: Checked | Rejection | None = None,
+        checked: Checked | BatchRefusal | None = None,
     ) -> AppendOutcome:
         """Append one batch from a writable buffer: its offset and epoch are set there, and that buffer is written.
 
@@ -80,7 +80,7 @@ class PartitionLog(StoredLog):
         if checked is None:
             # By position: Python makes a call by name the slow way, and this one is made for every batch.
             checked = check(data, self._rules, now_ms, self.topic_partition, origin_client, not origin_client)
-        if isinstance(checked, Rejection):
+        if isinstance(checked, BatchRefusal):
             if checked is LABORIOUS:
                 return UNCHECKED
             return AppendOutcome(checked.error, -1, -1, self.start_offset, checked.message, checked.record_errors)
@@ -101,7 +101,7 @@ class PartitionLog(StoredLog):
             self.producers.note(header, base_offset, now_ms)
         return _new(AppendOutcome, (_NONE, base_offset, log_append_time, self.start_offset, None, ()))
 
-    def checker(self, data: memoryview, now_ms: int) -> Callable[[], Checked | Rejection]:
+    def checker(self, data: memoryview, now_ms: int) -> Callable[[], Checked | BatchRefusal]:
         """What is to be known of a client's batch that takes long to check; made to run in a thread."""
         return partial(check, data, self._rules, now_ms, self.topic_partition)
 

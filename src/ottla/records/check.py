@@ -77,7 +77,7 @@ class Rules(NamedTuple):
     level: int | None = None
 
 
-class Rejection(NamedTuple):
+class BatchRefusal(NamedTuple):
     """Why a batch is not appended; record errors are pairs of a record's index and a message."""
 
     error: ErrorCode
@@ -85,7 +85,7 @@ class Rejection(NamedTuple):
     record_errors: tuple[tuple[int, str], ...] = ()
 
 
-LABORIOUS = Rejection(ErrorCode.NONE, "takes longer than can be waited for here")
+LABORIOUS = BatchRefusal(ErrorCode.NONE, "takes longer than can be waited for here")
 """No verdict: the batch is to be checked with `patient`, by a thread. Told from others by identity."""
 
 
@@ -105,7 +105,7 @@ def check(
     topic_partition: object = "",
     from_client: bool = True,
     patient: bool = True,
-) -> Checked | Rejection:
+) -> Checked | BatchRefusal:
     """Check the one batch that `data` must hold; `topic_partition` is named in messages, nothing more.
 
     What the broker itself writes (`from_client=False`) may hold control records and any offsets. Who is not `patient`
@@ -117,21 +117,21 @@ def check(
         fields = None
     if fields is None or fields[1] + LOG_OVERHEAD != len(data) or fields[3] != MAGIC:
         framed = _only_batch(data)
-        if isinstance(framed, Rejection):
+        if isinstance(framed, BatchRefusal):
             return framed
         data = framed
         fields = HEADER.unpack_from(data)
     base_offset, length, _, _, crc, attributes, last_delta, first, highest, producer_id, _, sequence, count = fields
     if base_offset != 0 and from_client:
-        return Rejection(ErrorCode.INVALID_RECORD, f"The base offset of the batch for {topic_partition} is not 0.")
+        return BatchRefusal(ErrorCode.INVALID_RECORD, f"The base offset of the batch for {topic_partition} is not 0.")
     limit, append_time, before_max_ms, after_max_ms, compacted, compression, _ = rules
     if length + LOG_OVERHEAD > limit:
         return _too_large(length + LOG_OVERHEAD, limit, topic_partition)
     if crc32c(data[CHECKED_FROM:]) != crc:
-        return Rejection(ErrorCode.CORRUPT_MESSAGE, f"The checksum of the batch for {topic_partition} is wrong.")
+        return BatchRefusal(ErrorCode.CORRUPT_MESSAGE, f"The checksum of the batch for {topic_partition} is wrong.")
     kind = attributes & COMPRESSION_MASK
     if kind > _LAST_COMPRESSION:
-        return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {kind}")
+        return BatchRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {kind}")
     header = _new(BatchHeader, fields)
     if from_client and (
         count != last_delta + 1
@@ -155,46 +155,50 @@ def check(
     return _new(Checked, (data, header, NO_TIMESTAMP))
 
 
-def _only_batch(data: memoryview) -> memoryview | Rejection:
+def _only_batch(data: memoryview) -> memoryview | BatchRefusal:
     """The one whole batch at the start; a piece of another one behind it is dropped, as Kafka does."""
     size = _batch_size(data)
-    if isinstance(size, Rejection):
+    if isinstance(size, BatchRefusal):
         return size
     if size is None:
-        return Rejection(ErrorCode.INVALID_RECORD, "A partition's records must hold exactly one batch, and hold none.")
+        return BatchRefusal(
+            ErrorCode.INVALID_RECORD, "A partition's records must hold exactly one batch, and hold none."
+        )
     if data[MAGIC_POSITION] != MAGIC:
-        return Rejection(ErrorCode.INVALID_RECORD, "Only record batches of magic 2 may be produced.")
+        return BatchRefusal(ErrorCode.INVALID_RECORD, "Only record batches of magic 2 may be produced.")
     following = _batch_size(data[size:])
-    if isinstance(following, Rejection):
+    if isinstance(following, BatchRefusal):
         return following
     if size < HEADER_SIZE:
-        return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"A batch of {size} bytes is smaller than its header.")
+        return BatchRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"A batch of {size} bytes is smaller than its header.")
     if following is not None:
-        return Rejection(ErrorCode.INVALID_RECORD, "A partition's records must hold exactly one batch, and hold more.")
+        return BatchRefusal(
+            ErrorCode.INVALID_RECORD, "A partition's records must hold exactly one batch, and hold more."
+        )
     return data[:size]
 
 
-def _batch_size(data: memoryview) -> int | Rejection | None:
+def _batch_size(data: memoryview) -> int | BatchRefusal | None:
     """The size of the whole batch at the start; None when there is but a piece of one."""
     if len(data) < LOG_OVERHEAD:
         return None
     length: int = _LENGTH.unpack_from(data, 8)[0]
     if length < _SMALLEST_LENGTH:
         message = f"Record size {length} is less than the minimum record overhead ({_SMALLEST_LENGTH})"
-        return Rejection(ErrorCode.CORRUPT_MESSAGE, message)
+        return BatchRefusal(ErrorCode.CORRUPT_MESSAGE, message)
     if len(data) <= MAGIC_POSITION:
         return None
     magic = data[MAGIC_POSITION]
     if magic > MAGIC:
         signed = magic - 256 if magic > 127 else magic
-        return Rejection(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {signed}")
+        return BatchRefusal(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {signed}")
     size = length + LOG_OVERHEAD
     return size if size <= len(data) else None
 
 
-def _too_large(size: int, limit: int, topic_partition: object) -> Rejection:
+def _too_large(size: int, limit: int, topic_partition: object) -> BatchRefusal:
     message = f"The batch for {topic_partition} has {size} bytes, more than max.message.bytes allows ({limit})."
-    return Rejection(ErrorCode.MESSAGE_TOO_LARGE, message)
+    return BatchRefusal(ErrorCode.MESSAGE_TOO_LARGE, message)
 
 
 def _too_many(count: int, payload: int, kind: int) -> bool:
@@ -208,7 +212,7 @@ def _doubtful_time(header: BatchHeader) -> bool:
     return highest <= 0 or (highest != first and (header.records_count == 1 or highest < first))
 
 
-def _odd_header(header: BatchHeader, topic_partition: object) -> Rejection:
+def _odd_header(header: BatchHeader, topic_partition: object) -> BatchRefusal:
     if header.records_count != header.last_offset_delta + 1 or header.records_count <= 0:
         what = f"counts {header.records_count} records in a range of {header.last_offset_delta + 1} offsets"
     elif _too_many(header.records_count, header.size - HEADER_SIZE, header.compression):
@@ -217,12 +221,12 @@ def _odd_header(header: BatchHeader, topic_partition: object) -> Rejection:
         what = "holds control records, which clients may not write"
     else:
         what = f"has producer id {header.producer_id} but the sequence number {header.base_sequence}"
-    return Rejection(ErrorCode.INVALID_RECORD, f"The batch for {topic_partition} {what}.")
+    return BatchRefusal(ErrorCode.INVALID_RECORD, f"The batch for {topic_partition} {what}.")
 
 
 def _check_records(
     data: memoryview, header: BatchHeader, rules: Rules, now_ms: int, topic_partition: object, patient: bool
-) -> Checked | Rejection:
+) -> Checked | BatchRefusal:
     """The rules that need the records or change the batch."""
     attributes = header.attributes
     target = rules.compression
@@ -239,7 +243,7 @@ def _check_records(
     doubtful = not rules.log_append_time and _doubtful_time(header)
     if rules.compacted or marked or limited or recompress or doubtful:
         read = _payload(data, header, rules, topic_partition, patient)
-        if isinstance(read, Rejection):
+        if isinstance(read, BatchRefusal):
             return read
         payload = read
         try:
@@ -253,7 +257,7 @@ def _check_records(
                 if rejection is not None:
                     return rejection
         except CorruptBatch as damage:
-            return Rejection(ErrorCode.INVALID_RECORD, f"The batch for {topic_partition}: {damage}")
+            return BatchRefusal(ErrorCode.INVALID_RECORD, f"The batch for {topic_partition}: {damage}")
         if not marked:
             latest = max(NO_TIMESTAMP, newest)
     if rules.log_append_time:
@@ -271,7 +275,7 @@ def _check_records(
 
 def _payload(
     data: memoryview, header: BatchHeader, rules: Rules, topic_partition: object, patient: bool
-) -> memoryview | bytes | Rejection:
+) -> memoryview | bytes | BatchRefusal:
     """The records' bytes, decompressed."""
     if not patient and header.size > AT_ONCE_BYTES:
         return LABORIOUS
@@ -285,9 +289,9 @@ def _payload(
             f"The records of the batch for {topic_partition} have more than {limit} bytes when they are decompressed, "
             f"{EXPANSION} times what max.message.bytes allows."
         )
-        return Rejection(ErrorCode.MESSAGE_TOO_LARGE, message)
+        return BatchRefusal(ErrorCode.MESSAGE_TOO_LARGE, message)
     except CorruptBatch as damage:
-        return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"The batch for {topic_partition}: {damage}")
+        return BatchRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"The batch for {topic_partition}: {damage}")
 
 
 def _out_of_range(rules: Rules, now_ms: int, oldest: int, newest: int) -> bool:
@@ -304,7 +308,7 @@ def _reject_records(
     now_ms: int,
     topic_partition: object,
     rebuilt: bool,
-) -> Rejection | None:
+) -> BatchRefusal | None:
     """Every record that breaks a rule, with Kafka's words for it; None when none does."""
     found = list(_record_errors(records, header, rules, now_ms, topic_partition, rebuilt))
     if not found:
@@ -312,13 +316,13 @@ def _reject_records(
     errors = tuple((index, message) for index, _, message in found)
     if any(code is ErrorCode.INVALID_TIMESTAMP for _, code, _ in found):
         message = "One or more records have been rejected due to invalid timestamp"
-        return Rejection(ErrorCode.INVALID_TIMESTAMP, message, errors)
+        return BatchRefusal(ErrorCode.INVALID_TIMESTAMP, message, errors)
     shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:_SHOWN_ERRORS])
     message = (
         f"One or more records have been rejected due to {len(errors)} record errors in total, "
         f"and only showing the first three errors at most: [{shown}]"
     )
-    return Rejection(ErrorCode.INVALID_RECORD, message, errors)
+    return BatchRefusal(ErrorCode.INVALID_RECORD, message, errors)
 
 
 def _record_errors(
@@ -377,7 +381,7 @@ def _recompress(
     target: Compression,
     stamp: int,
     topic_partition: object,
-) -> Checked | Rejection:
+) -> Checked | BatchRefusal:
     """The batch with its payload in the topic's compression; the producer's fields stay."""
     if contiguous:
         attributes = header.attributes & (LOG_APPEND_TIME | TRANSACTIONAL) | target

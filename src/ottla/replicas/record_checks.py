@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from ottla.records.check import Checked, Rejection
+from ottla.records.check import BatchRefusal, Checked
 
 logger = logging.getLogger("ottla.broker")
 
-Verdict: TypeAlias = Checked | Rejection
+Verdict: TypeAlias = Checked | BatchRefusal
 Work: TypeAlias = Sequence[Callable[[], Verdict]]
 OnChecked: TypeAlias = Callable[[Sequence[Verdict]], None]
 

@@ -7,7 +7,7 @@ from ottla.records import check as room
 from ottla.records import codec
 from ottla.records.batch import read_records
 from ottla.records.builder import build_batch, replace_payload
-from ottla.records.check import Checked, Rejection, Rules, check
+from ottla.records.check import BatchRefusal, Checked, Rules, check
 from ottla.records.compression import Compression, compress
 from ottla.records.header import HEADER, checksum, read_header
 from ottla.records.record import Record
@@ -49,9 +49,9 @@ def accepted(data: bytes | bytearray, rules: Rules = PLAIN) -> Checked:
     return answer
 
 
-def rejected(data: bytes | bytearray, rules: Rules = PLAIN) -> Rejection:
+def rejected(data: bytes | bytearray, rules: Rules = PLAIN) -> BatchRefusal:
     answer = check(memoryview(bytearray(data)), rules, NOW, "t-0")
-    assert isinstance(answer, Rejection), answer
+    assert isinstance(answer, BatchRefusal), answer
     return answer
 
 

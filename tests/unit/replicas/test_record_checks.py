@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ottla.base.errors import ErrorCode
-from ottla.records.check import Rejection
+from ottla.records.check import BatchRefusal
 from ottla.replicas.record_checks import RecordChecks, Verdict
 
-FIRST = Rejection(ErrorCode.INVALID_RECORD, "first")
-SECOND = Rejection(ErrorCode.INVALID_RECORD, "second")
+FIRST = BatchRefusal(ErrorCode.INVALID_RECORD, "first")
+SECOND = BatchRefusal(ErrorCode.INVALID_RECORD, "second")
 
 
 class Threads:

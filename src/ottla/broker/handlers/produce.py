@@ -40,7 +40,7 @@ from ottla.wire.produce import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.coordinator.transactions.admission import Admission, Postponed, RefusedAppend
+    from ottla.coordinator.transactions.admission import Admission, AppendRefusal, Postponed
 
 logger = logging.getLogger("ottla.broker")
 
@@ -408,7 +408,7 @@ def _admitted(broker: "Broker", request: ProduceRequest, version: int) -> "Admis
 
 def _refusal(
     odd: ErrorCode, admission: "Admission | None", partition: Partition, version: int
-) -> "RefusedAppend | tuple[ErrorCode, None] | None":
+) -> "AppendRefusal | tuple[ErrorCode, None] | None":
     """Whether a batch that is compressed by zstd, or part of a transaction, is refused for that."""
     if odd == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
         return (odd, None) if version < FIRST_ZSTD else None

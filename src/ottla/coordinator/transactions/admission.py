@@ -42,7 +42,7 @@ _NOT_NOW = (
 )
 
 
-class RefusedAppend(NamedTuple):
+class AppendRefusal(NamedTuple):
     """Why a partition's records are not appended."""
 
     error: ErrorCode
@@ -52,7 +52,7 @@ class RefusedAppend(NamedTuple):
 class Admission(NamedTuple):
     """What may not be appended, by partition."""
 
-    refused: Mapping[TopicPartition, RefusedAppend]
+    refused: Mapping[TopicPartition, AppendRefusal]
 
 
 class Postponed:
@@ -86,15 +86,15 @@ class TransactionalBatch(NamedTuple):
 
 
 EVERYTHING = Admission({})
-SEVERAL_PRODUCERS = RefusedAppend(
+SEVERAL_PRODUCERS = AppendRefusal(
     ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
 )
-OUT_OF_ORDER = RefusedAppend(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+OUT_OF_ORDER = AppendRefusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 _OVERTAKEN = {
-    ErrorCode.INVALID_TXN_STATE: RefusedAppend(
+    ErrorCode.INVALID_TXN_STATE: AppendRefusal(
         ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
     ),
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: RefusedAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: AppendRefusal(ErrorCode.NOT_LEADER_OR_FOLLOWER),
 }
 
 
@@ -130,7 +130,7 @@ def admit(coordinator: "TransactionCoordinator", request: ProduceRequest, versio
 
 def _refused(
     beginning: "list[TransactionalBatch]", errors: "Errors", client: Client
-) -> dict[TopicPartition, RefusedAppend]:
+) -> dict[TopicPartition, AppendRefusal]:
     refused = {name: _told(error, client) for name, error in errors.items()}
     if client.adds and not refused:
         refused = {batch.partition.name: OUT_OF_ORDER for batch in beginning if _skips(batch)}
@@ -165,13 +165,13 @@ def is_open(partition: Partition, producer_id: int, epoch: int) -> bool:
     return state is not None and state.transaction_first_offset >= 0 and state.epoch == epoch
 
 
-def _told(error: ErrorCode, client: Client) -> RefusedAppend:
+def _told(error: ErrorCode, client: Client) -> AppendRefusal:
     """The coordinator's error as a producer of some age understands it."""
     if error == ErrorCode.PRODUCER_FENCED:
-        return RefusedAppend(ErrorCode.INVALID_PRODUCER_EPOCH)
+        return AppendRefusal(ErrorCode.INVALID_PRODUCER_EPOCH)
     if error == ErrorCode.TRANSACTION_ABORTABLE and not client.abortable:
-        return RefusedAppend(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
+        return AppendRefusal(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
     if error in _NOT_NOW or (error == ErrorCode.CONCURRENT_TRANSACTIONS and not client.adds):
         message = "Unable to verify the partition has been added to the transaction. Underlying error: " + error.name
-        return RefusedAppend(ErrorCode.NOT_ENOUGH_REPLICAS, message)
-    return RefusedAppend(error)
+        return AppendRefusal(ErrorCode.NOT_ENOUGH_REPLICAS, message)
+    return AppendRefusal(error)
