@@ -8,11 +8,11 @@ requests is under way, beyond it names are passed over and come with the next qu
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Protocol
 
 from ottla.base.errors import ErrorCode
+from ottla.coordinator.runtime import TopicCreator
 from ottla.wire.links import LinkDown
-from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 logger = logging.getLogger("ottla.broker")
 
@@ -23,16 +23,10 @@ TIMEOUT_MS = 30_000
 _THERE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
-class Creator(Protocol):
-    """Whoever creates topics: a controller, or the way to one."""
-
-    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse: ...
-
-
 class AutoCreation:
     """Topics that clients of one broker asked for and that do not exist yet."""
 
-    def __init__(self, controller: Creator) -> None:
+    def __init__(self, controller: TopicCreator) -> None:
         self._controller = controller
         self._names: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -64,7 +64,7 @@ A = TypeVar("A")
 
 
 class TopicCreator(Protocol):
-    """Whoever creates the internal topics: a controller, or the way to one."""
+    """Whoever creates topics: a controller, or the way to one."""
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse: ...
 
