@@ -9,13 +9,15 @@ from __future__ import annotations
 import threading
 import time
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kit.brokers.processes import until
 from kit.wire.batches import Rec, batch, read_batches
 from kit.wire.raw import RawConnection
 
 SECONDS = 60.0
+MANY = 64
+"""Partitions of a single node that are there when their creation is answered."""
 
 
 class Bystander:
@@ -75,6 +77,9 @@ def create_topic(
     wanted = {"name": topic, "num_partitions": partitions, "replication_factor": 1, "configs": configs}
     answer = connection.ask("create_topics", 5, topics=[wanted], timeout=10_000)
     assert [each["error_code"] for each in answer["topics"]] == ["none"], answer
+    if partitions > MANY:
+        # Their logs are made in portions, in their order.
+        until(lambda: _end_offset(connection, topic, partitions - 1)["error_code"] == "none", f"{topic} can be reached")
 
 
 def try_produce(connection: RawConnection, topic: str, value: bytes, partition: int = 0) -> tuple[str, int, str | None]:
@@ -118,10 +123,15 @@ def fetch_all(connection: RawConnection, topic: str, partition: int = 0) -> list
 
 
 def end_offset(connection: RawConnection, topic: str, partition: int = 0) -> int:
+    found = _end_offset(connection, topic, partition)
+    assert found["error_code"] == "none", found
+    return int(found["offset"])
+
+
+def _end_offset(connection: RawConnection, topic: str, partition: int) -> dict[str, Any]:
     rows = [{"partition_index": partition, "timestamp": -1}]
     answer = connection.ask(
         "list_offsets", 5, replica_id=-1, isolation_level=0, topics=[{"name": topic, "partitions": rows}]
     )
-    found = answer["topics"][0]["partitions"][0]
-    assert found["error_code"] == "none", found
-    return int(found["offset"])
+    found: dict[str, Any] = answer["topics"][0]["partitions"][0]
+    return found

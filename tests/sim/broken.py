@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.handlers import fetch
+from ottla.broker.fetches import fetch
 from ottla.log.flushing import FlushTicket
 from ottla.metadata.partition_change import PartitionChange
 from ottla.replicas import fetcher as replica_fetcher

@@ -325,7 +325,7 @@ def test_a_batch_that_is_checked_while_its_transaction_ends_is_not_appended_behi
 
 
 def impatient(
-    data: memoryview, rules: Rules, now_ms: int, name: object, *, from_client: bool = True, patient: bool = True
+    data: memoryview, rules: Rules, now_ms: int, name: object, from_client: bool = True, patient: bool = True
 ) -> Checked | BatchRefusal:
     """Everything takes long to check."""
     return check(data, rules, now_ms, name, from_client=from_client) if patient else LABORIOUS

@@ -134,9 +134,7 @@ class Fetch(ABC):
         known = log.end_offset_for_epoch(wanted.last_fetched_epoch)
         if known is None:  # an epoch this log has not seen
             return FetchResult(wanted.partition, ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, -1)
-        epoch, end_offset = known
-        diverges = epoch < wanted.last_fetched_epoch or end_offset < wanted.offset
-        return log, known if diverges else None
+        return log, known if _diverges(known, wanted) else None
 
     def _read_log(
         self,
@@ -336,6 +334,12 @@ def at_the_end(partition: Partition, wanted: WantedPartition, tracked: Tracked) 
         and log.start_offset == tracked.log_start_offset
         and (wanted.leader_epoch == partition.leader_epoch or wanted.leader_epoch == -1)
     )
+
+
+def _diverges(known: tuple[int, int], wanted: WantedPartition) -> bool:
+    """Whether the reader's history leaves this one."""
+    epoch, end_offset = known
+    return epoch < wanted.last_fetched_epoch or end_offset < wanted.offset
 
 
 def _aborted(
